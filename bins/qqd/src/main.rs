@@ -1,0 +1,3 @@
+//! The broker daemon.
+#![forbid(unsafe_code)]
+fn main() {}

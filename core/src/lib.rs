@@ -1,0 +1,2 @@
+//! Skeleton.
+#![forbid(unsafe_code)]
