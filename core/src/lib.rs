@@ -1,2 +1,8 @@
-//! Skeleton.
+//! The pure broker: queues, routing, faces and the store contract. No clock, socket, thread, file or random source:
+//! drivers bring all of them. See `ARCHITECTURE.md` for how the parts meet.
 #![forbid(unsafe_code)]
+
+pub mod broker;
+pub mod face;
+pub mod store;
+pub mod vocab;

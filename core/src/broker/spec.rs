@@ -1,0 +1,102 @@
+//! What can be declared, and the limits that hold for all of it.
+
+use serde::{Deserialize, Serialize};
+
+/// What a full queue does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overflow {
+    /// Refuses the new message.
+    #[default]
+    Reject,
+    /// Drops the oldest message.
+    DropHead,
+    /// Sends the new message to the dead-letter exchange.
+    RejectDlx,
+}
+
+/// The definition of a queue. Two declarations are the same when these are equal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueSpec {
+    /// 1 to 255 bytes of UTF-8 without control characters.
+    pub name: String,
+    /// Survives a restart.
+    #[serde(default = "yes")]
+    pub durable: bool,
+    /// Only for the connection that made it.
+    #[serde(default)]
+    pub exclusive: bool,
+    /// Deleted with its last consumer.
+    #[serde(default)]
+    pub auto_delete: bool,
+    /// Messages expire after so many milliseconds.
+    #[serde(default)]
+    pub message_ttl_ms: Option<u64>,
+    /// At most so many messages.
+    #[serde(default)]
+    pub max_length: Option<u64>,
+    /// At most so many bytes of payload.
+    #[serde(default)]
+    pub max_bytes: Option<u64>,
+    /// What happens when it is full.
+    #[serde(default)]
+    pub overflow: Overflow,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl QueueSpec {
+    /// A durable queue without limits.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            durable: true,
+            exclusive: false,
+            auto_delete: false,
+            message_ttl_ms: None,
+            max_length: None,
+            max_bytes: None,
+            overflow: Overflow::Reject,
+        }
+    }
+}
+
+/// Bounds of the broker itself; those of a connection are its face's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Queues of the node.
+    pub queues_max: usize,
+    /// Bytes of queued messages (see `Message::cost`) above which publishers get no new credit.
+    pub memory_high_bytes: usize,
+    /// Bytes of queued messages above which publishes are refused.
+    pub memory_max_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            queues_max: 10_000,
+            memory_high_bytes: 1 << 30,
+            memory_max_bytes: (1 << 30) + (1 << 28),
+        }
+    }
+}
+
+/// Everything a broker is started with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BrokerConfig {
+    /// Bounds.
+    pub limits: Limits,
+    /// Queues that exist from the start.
+    pub queues: Vec<QueueSpec>,
+    /// Make a queue for an unknown name on attach.
+    pub auto_create_queues: bool,
+    /// Names with one of these beginnings are never made on attach.
+    pub auto_create_except: Vec<String>,
+    /// Seed of the hash maps: any number, other in every run except when a run is to be repeated.
+    pub hash_seed: u64,
+}

@@ -1,0 +1,67 @@
+//! Durable changes: the log that a store keeps, recovery replays and followers apply.
+
+use std::sync::Arc;
+
+use crate::broker::QueueSpec;
+use crate::vocab::{Message, QueueId, Seq};
+
+/// The number of a batch: counts up by one from 1 in the life of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BatchId(pub u64);
+
+/// A message with the positions it takes in its queues: its body is stored once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredMessage {
+    /// The message.
+    pub message: Arc<Message>,
+    /// Wall clock at arrival, milliseconds since the Unix epoch.
+    pub arrived_at_ms: i64,
+    /// Where it stands.
+    pub places: smallvec::SmallVec<[(QueueId, Seq); 1]>,
+}
+
+/// One durable change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// A queue exists from now on.
+    QueueDeclared {
+        /// Its id, never reused.
+        queue: QueueId,
+        /// What it is.
+        spec: Arc<QueueSpec>,
+    },
+    /// A queue and all its messages are gone.
+    QueueDeleted {
+        /// Which.
+        queue: QueueId,
+    },
+    /// A message entered its queues.
+    Enqueued(StoredMessage),
+    /// A message left a queue for good.
+    Removed {
+        /// The queue.
+        queue: QueueId,
+        /// Its position.
+        seq: Seq,
+    },
+    /// An attempt failed, or a consumer changed annotations.
+    Returned {
+        /// The queue.
+        queue: QueueId,
+        /// Its position.
+        seq: Seq,
+        /// Failed attempts so far.
+        delivery_count: u32,
+        /// All annotations that consumers added so far, encoded in the message's format.
+        annotations: Option<bytes::Bytes>,
+    },
+}
+
+/// Changes that are persisted together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// Its number.
+    pub id: BatchId,
+    /// The changes, in order.
+    pub ops: Vec<Op>,
+}

@@ -1,0 +1,150 @@
+//! What a face asks of the broker.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Address, DeliveryId, Message, Port, Ticket};
+
+/// The identity of a link across the node (AMQP 1.0 part 2, 2.6.1): a second link of the same key steals the first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LinkKey {
+    /// The peer's container.
+    pub container: Bytes,
+    /// The link's name.
+    pub name: Bytes,
+}
+
+/// What a face wants of a producer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProducerSpec {
+    /// Its identity, when the protocol has one.
+    pub key: Option<LinkKey>,
+    /// Where its messages go.
+    pub address: Address,
+}
+
+/// How much of a terminus outlives its link (AMQP 1.0 part 3, 3.5.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TerminusDurability {
+    /// Nothing.
+    #[default]
+    None,
+    /// Existence and configuration.
+    Configuration,
+    /// Unsettled state as well.
+    UnsettledState,
+}
+
+/// When a terminus begins to expire (AMQP 1.0 part 3, 3.5.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExpiryPolicy {
+    /// With the detach.
+    LinkDetach,
+    /// With the end of the session.
+    #[default]
+    SessionEnd,
+    /// With the end of the connection.
+    ConnectionClose,
+    /// Never.
+    Never,
+}
+
+/// What a face wants of a consumer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConsumerSpec {
+    /// Its identity, when the protocol has one.
+    pub key: Option<LinkKey>,
+    /// What it reads.
+    pub address: Address,
+    /// Reads without taking (distribution-mode copy).
+    pub browse: bool,
+    /// Deliveries count as accepted when they are sent.
+    pub settled: bool,
+    /// The outcome of deliveries that end without one (default-outcome of the source).
+    pub default_outcome: Outcome,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Done: the message is gone.
+    Accepted,
+    /// Invalid: never redelivered here; dead-lettered or dropped.
+    Rejected {
+        /// The condition and text that the consumer gave.
+        reason: Option<(Bytes, Bytes)>,
+    },
+    /// Untouched: back to its position, the count stays.
+    Released,
+    /// Back to its position, perhaps changed.
+    Modified {
+        /// Counts as an attempt.
+        failed: bool,
+        /// Not to this consumer again.
+        undeliverable_here: bool,
+        /// Message annotations to merge, encoded in the message's own format; none = none.
+        annotations: Option<Bytes>,
+    },
+    /// The consumer went away in the middle: back to its position, the attempt counts.
+    Lost,
+}
+
+/// One request of a face. Commands of one connection are executed in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Answered by [`super::Notice::ProducerOpened`] or [`super::Notice::Refused`].
+    OpenProducer {
+        /// The face's name for it.
+        port: Port,
+        /// What it wants.
+        spec: Box<ProducerSpec>,
+    },
+    /// Answered by [`super::Notice::ConsumerOpened`] or [`super::Notice::Refused`].
+    OpenConsumer {
+        /// The face's name for it.
+        port: Port,
+        /// What it wants.
+        spec: Box<ConsumerSpec>,
+    },
+    /// A message; answered by [`super::Notice::Confirm`]. Publishes to a port that is not open are dropped.
+    Publish {
+        /// The producer.
+        port: Port,
+        /// Its number.
+        ticket: Ticket,
+        /// The message.
+        message: Arc<Message>,
+    },
+    /// The consumer may have been sent up to `limit` deliveries since it opened (absolute, so it can also be lowered).
+    Permit {
+        /// The consumer.
+        port: Port,
+        /// Deliveries since the opening, not more of them.
+        limit: u64,
+        /// Answer [`super::Notice::Drained`] as soon as nothing more can be delivered now.
+        drain: bool,
+    },
+    /// An attempt ended. Unknown deliveries are ignored.
+    Settle {
+        /// The consumer.
+        port: Port,
+        /// First delivery of the range.
+        first: DeliveryId,
+        /// Last delivery of the range, inclusive.
+        last: DeliveryId,
+        /// How they ended.
+        outcome: Outcome,
+        /// Answer [`super::Notice::Settled`] when it is durable.
+        confirm: bool,
+    },
+    /// The producer or consumer goes. A consumer's unsettled deliveries end with its default outcome, or as lost.
+    Close {
+        /// Which.
+        port: Port,
+        /// Detach keeps what is durable, close destroys it.
+        forget: bool,
+        /// Unsettled deliveries count as failed attempts (the connection was lost).
+        lost: bool,
+    },
+}

@@ -1,0 +1,62 @@
+//! A message as the broker holds it: an envelope read once by the face, and the payload as it came.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// The encoding in which a payload came. A consumer of another protocol pays the conversion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// AMQP 1.0 sections without header and delivery annotations; the number is the transfer's message-format.
+    Amqp(u32),
+    /// The binary protocol's proto3 body.
+    Binary,
+}
+
+/// What routing and queueing need to know, read once on the IO task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Envelope {
+    /// Survives a restart (AMQP header.durable).
+    pub durable: bool,
+    /// AMQP header.priority; absent is 4.
+    pub priority: u8,
+    /// Whether the sender wrote the priority (a header absent on the way in stays absent on the way out).
+    pub has_priority: bool,
+    /// Time to live in milliseconds from arrival; none = forever.
+    pub ttl_ms: Option<u64>,
+    /// properties.absolute-expiry-time, milliseconds since the Unix epoch.
+    pub expires_at_ms: Option<i64>,
+    /// Earlier attempts that the sender reported (AMQP header.delivery-count).
+    pub delivery_count: u32,
+    /// properties.to, for the anonymous terminus.
+    pub to: Option<Bytes>,
+    /// properties.subject: the routing key.
+    pub subject: Option<Bytes>,
+    /// properties.group-id: the ordering key.
+    pub group_id: Option<Bytes>,
+}
+
+/// A message: shared by every queue that holds it, never changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// What routing needs.
+    pub envelope: Envelope,
+    /// How `payload` is encoded.
+    pub format: Format,
+    /// Everything that must reach the consumer bit for bit.
+    pub payload: Bytes,
+}
+
+impl Message {
+    /// Bytes that this message costs a queue: payload and a fixed share for its envelope and index entry.
+    #[must_use]
+    pub fn cost(&self) -> usize {
+        self.payload.len() + 160
+    }
+
+    /// Puts the message into the shared form that commands and notices carry.
+    #[must_use]
+    pub fn share(self) -> Arc<Self> {
+        Arc::new(self)
+    }
+}

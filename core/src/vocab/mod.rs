@@ -1,0 +1,21 @@
+//! What faces and the broker say to each other.
+//!
+//! [`Command`] goes up from a face, [`Notice`] comes down to it. Both are plain values, so that they can cross
+//! threads in batches today and a network tomorrow. Nothing here knows a protocol. Every order promise is FIFO per
+//! connection in each direction; nothing else is promised.
+
+mod address;
+mod command;
+mod ids;
+mod message;
+mod notice;
+mod reason;
+
+pub use address::{Address, LifetimePolicy, NodeKind};
+pub use command::{
+    Command, ConsumerSpec, ExpiryPolicy, LinkKey, Outcome, ProducerSpec, TerminusDurability,
+};
+pub use ids::{ConnId, DeliveryId, Port, QueueId, Seq, Ticket};
+pub use message::{Envelope, Format, Message};
+pub use notice::{ConsumerOpened, Delivered, Notice, ProducerOpened, Verdict};
+pub use reason::{Reason, Refusal};

@@ -1,0 +1,129 @@
+//! What the broker tells a face.
+
+use std::sync::Arc;
+
+use super::{DeliveryId, Message, NodeKind, Port, QueueId, Reason, Refusal, Seq, Ticket};
+
+/// What a producer got.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProducerOpened {
+    /// What its address turned out to be.
+    pub kind: NodeKind,
+    /// The name of the node, for dynamic ones the one that was made.
+    pub name: String,
+}
+
+/// What a consumer got: only what is in effect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConsumerOpened {
+    /// What its address turned out to be.
+    pub kind: NodeKind,
+    /// The name of the node, for dynamic ones the one that was made.
+    pub name: String,
+    /// Whether it reads without taking.
+    pub browse: bool,
+}
+
+/// One message for one consumer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delivered {
+    /// Its number for settling.
+    pub delivery: DeliveryId,
+    /// Queue and position it came from.
+    pub queue: QueueId,
+    /// Position in that queue.
+    pub seq: Seq,
+    /// Failed attempts before this one.
+    pub delivery_count: u32,
+    /// No consumer has had it before.
+    pub first_acquirer: bool,
+    /// Remaining time to live, milliseconds.
+    pub ttl_ms: Option<u64>,
+    /// Annotations that consumers added (`modified`), encoded in the message's format.
+    pub annotations: Option<bytes::Bytes>,
+    /// The message.
+    pub message: Arc<Message>,
+}
+
+/// What became of a publish.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// In every queue it belongs to, and on disk where that was promised.
+    Accepted,
+    /// No queue wanted it; the producer may try again or elsewhere.
+    Unroutable,
+    /// Refused, with the reason.
+    Rejected(Reason),
+}
+
+/// One thing that the broker tells a face. Notices of one connection are in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// Answer to `OpenProducer`.
+    ProducerOpened {
+        /// Which.
+        port: Port,
+        /// What it got.
+        opened: Box<ProducerOpened>,
+    },
+    /// Answer to `OpenConsumer`.
+    ConsumerOpened {
+        /// Which.
+        port: Port,
+        /// What it got.
+        opened: Box<ConsumerOpened>,
+    },
+    /// The port could not be opened; it is gone.
+    Refused {
+        /// Which.
+        port: Port,
+        /// Why.
+        refusal: Box<Refusal>,
+    },
+    /// The verdict on publishes `first..=last` of a port. Runs of equal verdicts come as one notice.
+    Confirm {
+        /// The producer.
+        port: Port,
+        /// First ticket.
+        first: Ticket,
+        /// Last ticket, inclusive.
+        last: Ticket,
+        /// What became of them.
+        verdict: Verdict,
+    },
+    /// A message for a consumer.
+    Deliver {
+        /// The consumer.
+        port: Port,
+        /// The message and what goes with it.
+        delivered: Delivered,
+    },
+    /// Nothing more can be delivered now; `sent` deliveries since the opening.
+    Drained {
+        /// The consumer.
+        port: Port,
+        /// Deliveries since the opening.
+        sent: u64,
+    },
+    /// A settlement that asked for it is durable.
+    Settled {
+        /// The consumer.
+        port: Port,
+        /// First delivery of the range.
+        first: DeliveryId,
+        /// Last delivery of the range, inclusive.
+        last: DeliveryId,
+    },
+    /// The broker closed the port (stolen, queue deleted, shutdown). Its unsettled deliveries are already back.
+    Closed {
+        /// Which.
+        port: Port,
+        /// Why.
+        refusal: Box<Refusal>,
+    },
+    /// Memory or disk is short: grant publishers no new credit until told `on: false`.
+    Pressure {
+        /// Begin or end.
+        on: bool,
+    },
+}
