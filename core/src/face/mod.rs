@@ -9,7 +9,8 @@ use crate::broker::Now;
 use crate::vocab::{Command, Notice, Refusal};
 
 /// One peer, seen from the broker's side. Same contract as every machine: after any `handle_*`, drain
-/// [`Face::poll_commands`], then [`Face::poll_transmit`], then read [`Face::poll_timeout`].
+/// [`Face::poll_commands`], then [`Face::poll_transmit`], then [`Face::poll_commands`] once more (drained output makes
+/// room for new permits), then read [`Face::poll_timeout`].
 pub trait Face: Send {
     /// Bytes arrived. Whole frames are taken, the rest is left in `input`.
     fn handle_input(&mut self, now: Now, input: &mut BytesMut);
