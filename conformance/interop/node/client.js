@@ -1,0 +1,341 @@
+'use strict';
+// rhea (Node) against a broker: the program that run.sh starts.
+//
+//   client.js test  --port P --auto-port A   every test of this client; one line each, PASS or FAIL
+//   client.js put   --port P --queue Q       sends every message of messages.json
+//   client.js check --port P --queue Q       receives them (sent by any client) and compares each one
+//
+// Queues are declared by run.sh as `interop-node-TEST`. The broker at --auto-port makes queues on attach, the other not.
+const assert = require('assert');
+const { parseArgs } = require('util');
+const rhea = require('rhea');
+const values = require('./values');
+
+const { values: args, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    port: { type: 'string' }, 'auto-port': { type: 'string' }, user: { type: 'string', default: 'guest' },
+    password: { type: 'string', default: 'guest' }, address: { type: 'string', default: '{}' }, queue: { type: 'string' }, only: { type: 'string' },
+  },
+});
+const WAIT_MS = 8000;     // how long anything that must happen may take before it counts as failed
+const queue = (name) => args.address.replace('{}', 'interop-node-' + name);
+const absent = () => args.address.replace('{}', 'interop-absent-' + process.hrtime.bigint());
+const sleep = (ms) => new Promise((f) => setTimeout(f, ms));
+const eq = (got, want, what) => assert.deepStrictEqual(got, want, `${what}: got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
+const tests = {};
+
+// The bytes of a received message, beside rhea's own reading of them.
+const decode = rhea.message.decode;
+rhea.message.decode = (raw) => { const m = decode(raw); Object.defineProperty(m, 'raw', { value: Buffer.from(raw) }); return m; };
+
+async function until(cond, what) {
+  for (const end = Date.now() + WAIT_MS; ;) {
+    const v = cond();
+    if (v) return v;
+    if (Date.now() > end) throw new Error('timed out: ' + what);
+    await sleep(2);
+  }
+}
+
+async function connect(more = {}) {
+  const ct = rhea.create_container(), seen = {};
+  const c = ct.connect({ host: '127.0.0.1', port: Number(args.port), username: 'anonymous', reconnect: false, ...more });
+  c.on('connection_open', () => { seen.open = true; });
+  for (const e of ['connection_error', 'connection_close', 'disconnected', 'error']) c.on(e, (x) => { seen.gone = seen.gone || (x && (x.error || (x.connection && x.connection.error))) || x || e; });
+  ct.on('error', (e) => { seen.gone = seen.gone || e; });
+  c.seen = seen;
+  await until(() => seen.open || seen.gone, 'open');
+  if (!seen.open) throw seen.gone;
+  return c;
+}
+async function close(c) { c.close(); await until(() => c.is_closed() || !c.is_open(), 'close'); }
+
+// Opens a link; throws the broker's error when it is refused.
+async function link(c, kind, options) {
+  const l = kind === 'sender' ? c.open_sender(options) : c.open_receiver({ credit_window: 0, autoaccept: false, ...options });
+  const seen = { inbox: [] };
+  l.seen = seen;
+  l.on(kind + '_open', () => { seen.open = true; });
+  l.on(kind + '_error', () => { seen.error = l.error; });
+  l.on(kind + '_close', () => { seen.closed = true; });
+  l.on('message', (x) => seen.inbox.push(x));
+  l.on('receiver_drained', () => { seen.drained = true; });
+  await until(() => seen.open || seen.closed, 'attach');
+  // a refused link is an attach without a terminus and then a detach
+  if (!(kind === 'sender' ? l.target : l.source)) await until(() => seen.closed, 'detach of a refused link');
+  if (seen.closed) throw seen.error || new Error('closed without an error');
+  return l;
+}
+const sender = (c, address, more) => link(c, 'sender', { target: address === null ? {} : { address }, ...more });
+const receiver = (c, address, more, source) => link(c, 'receiver', { source: { ...(address === null ? {} : { address }), ...source }, ...more });
+async function take(l, n = 1) {
+  await until(() => l.seen.inbox.length >= n, `${n} deliveries (have ${l.seen.inbox.length})`);
+  return l.seen.inbox.splice(0, n);
+}
+async function drain(l, credit) {
+  l.seen.drained = false;
+  l.add_credit(credit);
+  l.drain_credit();
+  await until(() => l.seen.drained, 'drained');
+  l.drain = false;
+  return l.seen.inbox.splice(0);
+}
+async function outcomeOf(l, m) {
+  await until(() => l.sendable(), 'credit');
+  const d = l.send(m);
+  await until(() => d.remote_settled, 'outcome');
+  return d.remote_state.constructor.composite_type;
+}
+async function send(c, address, bodies) {
+  const l = await sender(c, address), ds = [];
+  for (const body of bodies) { await until(() => l.sendable(), 'credit'); ds.push(l.send({ body })); }
+  for (const d of ds) { await until(() => d.remote_settled, 'outcome'); eq(d.remote_state.constructor.composite_type, 'accepted', 'outcome'); }
+  return l;
+}
+async function detach(l) { l.close(); await until(() => l.seen.closed, 'detach'); }
+// what a new consumer finds on the queue (and takes)
+async function left(c, address) {
+  const l = await receiver(c, address), got = await drain(l, 50);
+  got.forEach((x) => x.delivery.accept());
+  await detach(l);
+  return got.map((x) => [x.message.body, x.message.delivery_count || 0]);
+}
+const range = (n) => Array.from({ length: n }, (_, i) => i);
+
+tests['connect-plain'] = async () => {
+  const c = await connect({ username: args.user, password: args.password });
+  await send(c, queue('connect-plain'), ['hello']);
+  await close(c);
+};
+tests['connect-wrong-password'] = async () => {
+  const e = await connect({ username: args.user, password: 'not ' + args.password }).then(() => null, (x) => x);
+  assert(e, 'logged in with a wrong password');
+  assert(/auth/i.test(String(e.condition) + String(e.description) + String(e.message)), 'not refused by SASL: ' + e);
+};
+tests['unsettled'] = async () => {
+  const c = await connect(), q = queue('unsettled');
+  await send(c, q, range(200));
+  const l = await receiver(c, q);
+  l.add_credit(200);
+  const got = await take(l, 200);
+  eq(got.map((x) => x.message.body), range(200), 'bodies in order');
+  assert(got.every((x) => !x.delivery.remote_settled), 'an unsettled receiver was sent settled deliveries');
+  got.forEach((x) => x.delivery.accept());
+  await detach(l);
+  eq(await left(c, q), [], 'left on the queue');
+  await close(c);
+};
+tests['presettled'] = async () => {
+  const c = await connect(), q = queue('presettled');
+  const s = await sender(c, q, { snd_settle_mode: 1 });
+  for (const body of range(200)) { await until(() => s.sendable(), 'credit'); s.send({ body }); }
+  const l = await receiver(c, q, { snd_settle_mode: 1 });
+  l.add_credit(200);
+  const got = await take(l, 200);
+  eq(got.map((x) => x.message.body), range(200), 'bodies in order');
+  assert(got.every((x) => x.delivery.remote_settled), 'a receiver that asked for settled got unsettled deliveries');
+  await detach(l);
+  eq(await left(c, q), [], 'left on the queue');
+  await close(c);
+};
+async function outcome(name, settle) {
+  const c = await connect(), q = queue(name);
+  await send(c, q, ['m']);
+  const l = await receiver(c, q);
+  l.add_credit(1);
+  const [x] = await take(l);
+  eq(x.message.delivery_count || 0, 0, 'delivery-count of the first delivery');
+  settle(x.delivery);
+  await detach(l);
+  const got = await left(c, q);
+  await close(c);
+  return got;
+}
+tests['outcome-accepted'] = async () => eq(await outcome('outcome-accepted', (d) => d.accept()), [], 'left after accepted');
+tests['outcome-rejected'] = async () => eq(await outcome('outcome-rejected', (d) => d.reject({ condition: 'amqp:decode-error', description: 'no' })), [], 'left after rejected');
+tests['outcome-released'] = async () => eq(await outcome('outcome-released', (d) => d.release()), [['m', 0]], 'left after released');
+tests['outcome-modified'] = async () => {
+  eq(await outcome('outcome-modified', (d) => d.modified({ delivery_failed: false, undeliverable_here: false })), [['m', 0]], 'left after modified');
+  eq(await outcome('outcome-modified', (d) => d.modified({ delivery_failed: true, undeliverable_here: false })), [['m', 1]], 'left after modified(delivery-failed)');
+};
+tests['modified-annotations'] = async () => {
+  const c = await connect(), q = queue('modified-annotations');
+  await send(c, q, ['m']);
+  const l = await receiver(c, q);
+  l.add_credit(1);
+  let [x] = await take(l);
+  x.delivery.modified({ delivery_failed: true, undeliverable_here: false, message_annotations: { 'x-opt-interop-why': 'because' } });
+  l.add_credit(1);
+  [x] = await take(l);
+  eq([x.message.delivery_count, (x.message.message_annotations || {})['x-opt-interop-why']], [1, 'because'], 'second delivery');
+  x.delivery.accept();
+  await close(c);
+};
+tests['large-message'] = async () => {
+  const c = await connect(), q = queue('large-message');
+  const body = Buffer.alloc(1 << 20);
+  body.forEach((_, i) => { body[i] = i * 7 & 0xff; });
+  await send(c, q, [rhea.message.data_section(body)]);
+  const l = await receiver(c, q);
+  l.add_credit(1);
+  const [x] = await take(l);
+  assert(x.message.body.content.equals(body), `body differs (${x.message.body.content.length} bytes)`);
+  x.delivery.accept();
+  await close(c);
+};
+tests['credit-exact'] = async () => {
+  const c = await connect(), q = queue('credit-exact');
+  await send(c, q, range(30));
+  const l = await receiver(c, q);
+  for (const n of [0, 10, 5, 1]) {
+    if (n) l.add_credit(n);
+    await until(() => l.seen.inbox.length >= n, `${n} deliveries`);
+    await send(c, queue('credit-exact-other'), ['round trip']);
+    await sleep(300);
+    eq(l.seen.inbox.length, n, `deliveries for a credit of ${n}`);
+    (await take(l, n)).forEach((x) => x.delivery.accept());
+  }
+  await close(c);
+};
+tests['drain'] = async () => {
+  const c = await connect(), q = queue('drain'), l = await receiver(c, q);
+  const bodies = (got) => got.map((x) => x.message.body);
+  eq(bodies(await drain(l, 10)), [], 'deliveries from an empty queue');
+  await send(c, q, ['a', 'b', 'c']);
+  eq(bodies(await drain(l, 10)), ['a', 'b', 'c'], 'deliveries while draining');
+  await send(c, q, ['d']);
+  await sleep(300);
+  eq(l.seen.inbox.length, 0, 'deliveries after the drain');
+  l.add_credit(1);
+  eq(bodies(await take(l)), ['d'], 'delivery for new credit');
+  await close(c);
+};
+tests['browse'] = async () => {
+  const c = await connect(), q = queue('browse');
+  await send(c, q, ['a', 'b']);
+  for (let i = 0; i < 2; i++) {
+    const l = await receiver(c, q, {}, { distribution_mode: 'copy' });
+    eq(String(l.source.distribution_mode), 'copy', 'distribution-mode in effect');
+    l.add_credit(5);
+    const got = await take(l, 2);
+    eq(got.map((x) => x.message.body), ['a', 'b'], 'browsed');
+    got.forEach((x) => x.delivery.accept());
+    await detach(l);
+  }
+  eq((await left(c, q)).map(([b]) => b), ['a', 'b'], 'on the queue after browsing');
+  await close(c);
+};
+async function notFound(attach) {
+  const e = await attach().then(() => null, (x) => x);
+  assert(e, 'attached to a name that does not exist');
+  eq(String(e.condition), 'amqp:not-found', `error condition (${e.message || e.description})`);
+}
+// a dynamic node for the answers, and the anonymous terminus to send them by
+tests['request-reply'] = async () => {
+  const asker = await connect(), answerer = await connect(), q = queue('request-reply');
+  const answers = await receiver(asker, null, {}, { dynamic: true }), address = answers.source.address;
+  assert(address, 'no address for the dynamic node');
+  answers.add_credit(5);
+  const s = await sender(asker, q), requests = await receiver(answerer, q), relay = await sender(answerer, null);
+  requests.add_credit(5);
+  for (let i = 0; i < 5; i++) {
+    await until(() => s.sendable(), 'credit');
+    s.send({ body: i, reply_to: address, correlation_id: 'r' + i });
+    const [x] = await take(requests);
+    eq(await outcomeOf(relay, { to: x.message.reply_to, correlation_id: x.message.correlation_id, body: x.message.body * 2 }), 'accepted', 'outcome of the answer');
+    x.delivery.accept();
+    const [a] = await take(answers);
+    eq([a.message.body, a.message.correlation_id], [i * 2, 'r' + i], 'answer');
+    a.delivery.accept();
+  }
+  await close(asker);
+  await notFound(() => sender(answerer, address));
+  await close(answerer);
+};
+tests['anonymous-terminus'] = async () => {
+  const c = await connect(), qs = [queue('anonymous-terminus-a'), queue('anonymous-terminus-b')], s = await sender(c, null);
+  for (const to of qs) eq(await outcomeOf(s, { to, body: to }), 'accepted', 'outcome');
+  for (const q of qs) eq((await left(c, q)).map(([b]) => b), [q], 'on the queue');
+  assert(['rejected', 'released'].includes(await outcomeOf(s, { to: absent(), body: 'lost' })), 'a message to an unknown name was taken');
+  eq(await outcomeOf(s, { to: qs[0], body: 'again' }), 'accepted', 'outcome afterwards');
+  await close(c);
+};
+tests['unknown-name'] = async () => {
+  const c = await connect(), s = await send(c, queue('unknown-name'), ['before']);
+  await notFound(() => sender(c, absent()));
+  await notFound(() => receiver(c, absent()));
+  assert(s.session.is_open(), 'the session ended with the link');
+  eq(await outcomeOf(s, { body: 'after' }), 'accepted', 'outcome on the link beside it');
+  await close(c);
+};
+tests['auto-create'] = async () => {
+  const c = await connect({ port: Number(args['auto-port']) }), q = absent();
+  await send(c, q, ['made on attach']);
+  eq((await left(c, q)).map(([b]) => b), ['made on attach'], 'on the queue');
+  await close(c);
+};
+tests['link-stealing'] = async () => {
+  const q = queue('link-stealing'), o = { container_id: 'interop-node-thief' };
+  const older = await connect(o), newer = await connect(o);
+  const first = await receiver(older, q, { name: 'the-link' });
+  first.add_credit(5);
+  const second = await receiver(newer, q, { name: 'the-link' });
+  second.add_credit(5);
+  await until(() => first.seen.closed || first.seen.error, 'detach of the older link');
+  eq(String(first.seen.error && first.seen.error.condition), 'amqp:link:stolen', 'error condition');
+  await send(newer, q, ['m']);
+  const [x] = await take(second);
+  eq([x.message.body, first.seen.inbox.length], ['m', 0], 'delivery to the new link only');
+  x.delivery.accept();
+  await close(older);
+  await close(newer);
+};
+// rhea reconnects by itself and takes its links' names again at once
+tests['reconnect-same-name'] = async () => {
+  const q = queue('reconnect-same-name'), c = await connect({ reconnect: true, initial_reconnect_delay: 20, container_id: 'interop-node-again' });
+  await send(c, q, ['m']);
+  const l = await receiver(c, q, { name: 'the-link', credit_window: 1 });
+  for (let i = 0; i < 4; i++) {
+    const [x] = await take(l);
+    eq(x.message.body, 'm', 'delivery');
+    if (i === 3) x.delivery.accept(); else c.socket.destroy();
+  }
+  await detach(l);
+  eq(await left(c, q), [], 'left on the queue');
+  await close(c);
+};
+tests['heartbeat'] = async () => {
+  const c = await connect({ idle_time_out: 1000 }), s = await sender(c, queue('heartbeat'));
+  await sleep(3500);
+  assert(!c.seen.gone, 'the connection went: ' + JSON.stringify(c.seen.gone));
+  eq(await outcomeOf(s, { body: 'alive' }), 'accepted', 'outcome after the quiet time');
+  await close(c);
+};
+
+async function put() {
+  const c = await connect(), l = await sender(c, args.queue);
+  for (const want of values.load()) eq(await outcomeOf(l, values.encode(want)), 'accepted', want.name);
+  await close(c);
+}
+async function check() {
+  const c = await connect(), l = await receiver(c, args.queue), bad = [], wants = values.load();
+  l.add_credit(wants.length);
+  for (const want of wants) {
+    const [x] = await take(l);
+    bad.push(...values.differences(want, x.message, x.message.raw).map((s) => `${want.name}: ${s}`));
+    x.delivery.accept();
+  }
+  await close(c);
+  assert(!bad.length, bad.join('; '));
+}
+async function main() {
+  if (positionals[0] === 'put') return put();
+  if (positionals[0] === 'check') return check();
+  assert.strictEqual(positionals[0], 'test', 'test, put or check');
+  for (const [name, f] of Object.entries(tests)) {
+    if (args.only && !args.only.split(',').includes(name)) continue;
+    try { await f(); console.log('PASS node ' + name); } catch (e) { console.log(`FAIL node ${name}: ${String(e.stack && e.name !== 'Error' && !e.message ? e.stack : e.message || e.description || e).replace(/\s+/g, ' ')}`); }
+  }
+}
+main().then(() => process.exit(0), (e) => { console.error(e.message || e); process.exit(1); });

@@ -1,0 +1,445 @@
+"""Qpid Proton (Python) against a broker: the program that run.sh starts.
+
+    client.py test   --port P --auto-port A    every test of this client; one line each, PASS or FAIL
+    client.py put    --port P --queue Q        sends every message of messages.json
+    client.py check  --port P --queue Q        receives them (sent by any client) and compares each one
+
+Queues are declared by run.sh as `interop-python-TEST`. The broker at --auto-port makes queues on attach, the other not.
+"""
+import argparse
+import sys
+import time
+import traceback
+
+import proton
+import values
+from proton import ConnectionException, Delivery, Endpoint, Handler, Message, Timeout
+from proton.reactor import AtMostOnce, Container, Copy
+from proton.utils import BlockingConnection, LinkDetached
+
+ARGS = None
+WAIT_S = 8     # how long anything that must happen may take before it counts as failed
+TESTS = []
+
+
+def test(f):
+    TESTS.append(f)
+    return f
+
+
+def queue(name): return ARGS.address.replace("{}", f"interop-python-{name}")
+
+
+def connect(mech="ANONYMOUS", user=None, password=None, container_id=None, port=None, **more):
+    c = Container()
+    if container_id: c.container_id = container_id
+    return BlockingConnection(f"amqp://127.0.0.1:{port or ARGS.port}", timeout=WAIT_S, container=c, allowed_mechs=mech,
+                              allow_insecure_mechs=True, user=user, password=password, **more)
+
+
+class Inbox(Handler):
+    """Keeps what arrives on one link, as bytes; gives no credit and settles nothing by itself."""
+
+    def __init__(self): self.got = []
+
+    def on_delivery(self, event):
+        d = event.delivery
+        if d.readable and not d.partial and not d.aborted:
+            raw = b""
+            while d.pending: raw += event.link.recv(d.pending)
+            event.link.advance()
+            self.got.append((raw, d))
+
+    def on_link_remote_close(self, event):
+        if event.link.state & Endpoint.LOCAL_ACTIVE:
+            event.link.close()
+            raise LinkDetached(event.link)
+
+    on_link_remote_detach = on_link_remote_close
+
+
+class Reader:
+    """A receiver with hand-given credit."""
+
+    def __init__(self, conn, address, credit=0, **more):
+        self.conn, self.inbox = conn, Inbox()
+        # kept: when the wrapper is collected, Proton takes the handler off the link
+        self.wrapper = conn.create_receiver(address, credit=0, handler=self.inbox, **more)
+        self.link = self.wrapper.link
+        if credit: self.link.flow(credit)
+
+    def wait(self, n=1):
+        """The next n deliveries as (message, bytes, delivery)."""
+        self.conn.wait(lambda: len(self.inbox.got) >= n, msg=f"{n} deliveries (have {len(self.inbox.got)})")
+        out, self.inbox.got = self.inbox.got[:n], self.inbox.got[n:]
+        return [(decode(raw), raw, d) for raw, d in out]
+
+    def one(self): return self.wait(1)[0]
+
+    def drain(self, credit):
+        """Everything that the broker has for a drained credit."""
+        self.link.drain(credit)
+        self.conn.wait(lambda: not self.link.draining(), msg="drained")
+        self.link.drain_mode = False
+        return self.wait(len(self.inbox.got))
+
+
+    def close(self): self.wrapper.close()
+
+
+def decode(raw):
+    m = Message()
+    m.decode(raw)
+    return m
+
+
+def settle(delivery, outcome):
+    delivery.update(outcome)
+    delivery.settle()
+
+
+def send(conn, address, bodies, **more):
+    s = conn.create_sender(address, **more)
+    for b in bodies: eq(s.send(Message(body=b)).remote_state, Delivery.ACCEPTED, "outcome")
+    return s
+
+
+def left(conn, address):
+    """What a new consumer finds on the queue (and takes)."""
+    r = Reader(conn, address)
+    got = r.drain(50)
+    for _, _, d in got: settle(d, Delivery.ACCEPTED)
+    r.close()
+    return [(m.body, m.delivery_count) for m, _, _ in got]
+
+
+def pump(conn, seconds):
+    """Lets the library run: for proving that something does not come."""
+    try: conn.wait(lambda: False, timeout=seconds)
+    except Timeout: pass
+
+
+def eq(got, want, what):
+    if got != want: raise AssertionError(f"{what}: got {got!r}, want {want!r}")
+
+
+@test
+def connect_plain():
+    c = connect("PLAIN", ARGS.user, ARGS.password)
+    send(c, queue("connect-plain"), ["hello"])
+    c.close()
+
+
+@test
+def connect_wrong_password():
+    try: connect("PLAIN", ARGS.user, "not " + ARGS.password)
+    except ConnectionException as e: assert "amqp:unauthorized-access" in str(e), e
+    else: raise AssertionError("logged in with a wrong password")
+
+
+@test
+def unsettled():
+    c = connect()
+    q = queue("unsettled")
+    send(c, q, range(200))
+    r = Reader(c, q, credit=200)
+    got = r.wait(200)
+    eq([m.body for m, _, _ in got], list(range(200)), "bodies in order")
+    assert not any(d.settled for _, _, d in got), "an unsettled receiver was sent settled deliveries"
+    for _, _, d in got: settle(d, Delivery.ACCEPTED)
+    r.close()
+    eq(left(c, q), [], "left on the queue")
+    c.close()
+
+
+@test
+def presettled():
+    c = connect()
+    q = queue("presettled")
+    s = c.create_sender(q, options=AtMostOnce())
+    for i in range(200): s.send(Message(body=i))
+    r = Reader(c, q, credit=200, options=AtMostOnce())
+    got = r.wait(200)
+    eq([m.body for m, _, _ in got], list(range(200)), "bodies in order")
+    assert all(d.settled for _, _, d in got), "a receiver that asked for settled got unsettled deliveries"
+    r.close()
+    eq(left(c, q), [], "left on the queue")
+    c.close()
+
+
+def outcome(name, state, prepare=None):
+    """One message, settled with the state; what the next consumer finds."""
+    c = connect()
+    q = queue(name)
+    send(c, q, ["m"])
+    r = Reader(c, q, credit=1)
+    m, _, d = r.one()
+    eq(m.delivery_count, 0, "delivery-count of the first delivery")
+    if prepare: prepare(d.local)
+    settle(d, state)
+    r.close()
+    got = left(c, q)
+    c.close()
+    return got
+
+
+@test
+def outcome_accepted(): eq(outcome("outcome-accepted", Delivery.ACCEPTED), [], "left after accepted")
+
+
+@test
+def outcome_rejected(): eq(outcome("outcome-rejected", Delivery.REJECTED), [], "left after rejected")
+
+
+@test
+def outcome_released(): eq(outcome("outcome-released", Delivery.RELEASED), [("m", 0)], "left after released")
+
+
+@test
+def outcome_modified():
+    eq(outcome("outcome-modified", Delivery.MODIFIED), [("m", 0)], "left after modified")
+
+    def failed(local): local.failed = True
+    eq(outcome("outcome-modified", Delivery.MODIFIED, failed), [("m", 1)], "left after modified(delivery-failed)")
+
+
+@test
+def modified_annotations():
+    c = connect()
+    q = queue("modified-annotations")
+    send(c, q, ["m"])
+    r = Reader(c, q, credit=1)
+    _, _, d = r.one()
+    d.local.failed = True
+    d.local.annotations = {proton.symbol("x-opt-interop-why"): "because"}
+    settle(d, Delivery.MODIFIED)
+    r.link.flow(1)
+    m, _, d = r.one()
+    eq((m.delivery_count, (m.annotations or {}).get(proton.symbol("x-opt-interop-why"))), (1, "because"), "second delivery")
+    settle(d, Delivery.ACCEPTED)
+    c.close()
+
+
+@test
+def large_message():
+    c = connect()
+    q = queue("large-message")
+    body = bytes(i * 7 & 0xff for i in range(1 << 20))
+    send(c, q, [body])
+    m, _, d = Reader(c, q, credit=1).one()
+    assert bytes(m.body) == body, f"body differs ({len(m.body)} bytes)"
+    settle(d, Delivery.ACCEPTED)
+    c.close()
+
+
+@test
+def credit_exact():
+    c = connect()
+    q, other = queue("credit-exact"), queue("credit-exact-other")
+    send(c, q, range(30))
+    r = Reader(c, q)
+    for n in (0, 10, 5, 1):
+        if n: r.link.flow(n)
+        r.conn.wait(lambda: len(r.inbox.got) >= n, msg=f"{n} deliveries")
+        send(c, other, ["round trip"])
+        pump(c, 0.3)
+        eq(len(r.inbox.got), n, f"deliveries for a credit of {n}")
+        for _, _, d in r.wait(n): settle(d, Delivery.ACCEPTED)
+    c.close()
+
+
+@test
+def drain():
+    c = connect()
+    q = queue("drain")
+    r = Reader(c, q)
+    eq(r.drain(10), [], "deliveries from an empty queue")
+    send(c, q, ["a", "b", "c"])
+    eq([m.body for m, _, _ in r.drain(10)], ["a", "b", "c"], "deliveries while draining")
+    send(c, q, ["d"])
+    pump(c, 0.3)
+    eq(len(r.inbox.got), 0, "deliveries after the drain")
+    r.link.flow(1)
+    eq(r.one()[0].body, "d", "delivery for new credit")
+    c.close()
+
+
+@test
+def browse():
+    c = connect()
+    q = queue("browse")
+    send(c, q, ["a", "b"])
+    for _ in range(2):
+        r = Reader(c, q, options=Copy())
+        eq(r.link.remote_source.distribution_mode, proton.Terminus.DIST_MODE_COPY, "distribution-mode in effect")
+        r.link.flow(5)
+        got = r.wait(2)
+        eq([m.body for m, _, _ in got], ["a", "b"], "browsed")
+        for _, _, d in got: settle(d, Delivery.ACCEPTED)
+        r.close()
+    eq([b for b, _ in left(c, q)], ["a", "b"], "on the queue after browsing")
+    c.close()
+
+
+@test
+def request_reply():
+    """A dynamic node for the answers, and the anonymous terminus to send them by."""
+    asker, answerer = connect(), connect()
+    q = queue("request-reply")
+    answers = Reader(asker, None, credit=5, dynamic=True)
+    address = answers.link.remote_source.address
+    assert address, "no address for the dynamic node"
+    s = asker.create_sender(q)
+    requests = Reader(answerer, q, credit=5)
+    relay = answerer.create_sender(None)
+    for i in range(5):
+        s.send(Message(body=i, reply_to=address, correlation_id=f"r{i}"))
+        m, _, d = requests.one()
+        eq(relay.send(Message(address=m.reply_to, correlation_id=m.correlation_id, body=m.body * 2)).remote_state,
+           Delivery.ACCEPTED, "outcome of the answer")
+        settle(d, Delivery.ACCEPTED)
+        a, _, d = answers.one()
+        eq((a.body, a.correlation_id), (i * 2, f"r{i}"), "answer")
+        settle(d, Delivery.ACCEPTED)
+    asker.close()
+    not_found(answerer, lambda: answerer.create_sender(address))
+    answerer.close()
+
+
+@test
+def anonymous_terminus():
+    c = connect()
+    qs = [queue("anonymous-terminus-a"), queue("anonymous-terminus-b")]
+    s = c.create_sender(None)
+    for q in qs: eq(s.send(Message(address=q, body=q)).remote_state, Delivery.ACCEPTED, "outcome")
+    for q in qs: eq([b for b, _ in left(c, q)], [q], "on the queue")
+    state = s.send(Message(address=absent(), body="lost"), error_states=[]).remote_state
+    assert state in (Delivery.REJECTED, Delivery.RELEASED), f"a message to an unknown name was {state}"
+    eq(s.send(Message(address=qs[0], body="again")).remote_state, Delivery.ACCEPTED, "outcome afterwards")
+    c.close()
+
+
+def absent(): return ARGS.address.replace("{}", f"interop-absent-{time.time_ns()}")
+
+
+def not_found(conn, attach):
+    try: attach()
+    except LinkDetached as e: eq(e.condition, "amqp:not-found", "error condition")
+    else: raise AssertionError("attached to a name that does not exist")
+
+
+@test
+def unknown_name():
+    c = connect()
+    q = queue("unknown-name")
+    s = send(c, q, ["before"])
+    not_found(c, lambda: c.create_sender(absent()))
+    not_found(c, lambda: c.create_receiver(absent()))
+    assert s.link.session.state & Endpoint.REMOTE_ACTIVE, "the session ended with the link"
+    eq(s.send(Message(body="after")).remote_state, Delivery.ACCEPTED, "outcome on the link beside it")
+    c.close()
+
+
+@test
+def auto_create():
+    c = connect(port=ARGS.auto_port)
+    q = absent()
+    send(c, q, ["made on attach"])
+    eq([b for b, _ in left(c, q)], ["made on attach"], "on the queue")
+    c.close()
+
+
+@test
+def link_stealing():
+    q = queue("link-stealing")
+    old, new = connect(container_id="interop-python-thief"), connect(container_id="interop-python-thief")
+    first = Reader(old, q, credit=5, name="the-link")
+    second = Reader(new, q, credit=5, name="the-link")
+    try: old.wait(lambda: False, msg="the detach")
+    except LinkDetached as e: eq(e.condition, "amqp:link:stolen", "error condition")
+    send(new, q, ["m"])
+    m, _, d = second.one()
+    eq((m.body, len(first.inbox.got)), ("m", 0), "delivery to the new link only")
+    settle(d, Delivery.ACCEPTED)
+    old.close()
+    new.close()
+
+
+@test
+def reconnect_same_name():
+    q = queue("reconnect-same-name")
+    for i in range(5):
+        c = connect(container_id="interop-python-again")
+        if i == 0: send(c, q, ["m"], name="the-link")
+        r = Reader(c, q, credit=1, name="the-link")
+        m, _, d = r.one()
+        eq(m.body, "m", "delivery")
+        if i == 4: settle(d, Delivery.ACCEPTED)
+        c.conn.transport.close_head() if i % 2 else c.close()
+    c = connect()
+    eq(left(c, q), [], "left on the queue")
+    c.close()
+
+
+@test
+def heartbeat():
+    # Proton announces half of this and closes the connection itself when nothing comes for the whole of it.
+    c = connect(heartbeat=1)
+    s = c.create_sender(queue("heartbeat"))
+    pump(c, 3.5)
+    eq(s.send(Message(body="alive")).remote_state, Delivery.ACCEPTED, "outcome after the quiet time")
+    c.close()
+
+
+def put():
+    c = connect()
+    s = c.create_sender(ARGS.queue)
+    for want in values.load():
+        d = s.link.delivery(s.link.delivery_tag())
+        s.link.stream(values.encode(want))
+        s.link.advance()
+        c.wait(lambda: d.settled, msg=want["name"])
+        eq(d.remote_state, Delivery.ACCEPTED, want["name"])
+        d.settle()
+    c.close()
+
+
+def check():
+    c = connect()
+    wants = values.load()
+    r = Reader(c, ARGS.queue, credit=len(wants))
+    bad = []
+    for want in wants:
+        _, raw, d = r.one()
+        bad += [f"{want['name']}: {x}" for x in values.differences(want, raw)]
+        settle(d, Delivery.ACCEPTED)
+    c.close()
+    assert not bad, "; ".join(bad)
+
+
+def main():
+    global ARGS
+    p = argparse.ArgumentParser()
+    p.add_argument("command", choices=["test", "put", "check"])
+    p.add_argument("--port", type=int, required=True)
+    p.add_argument("--auto-port", type=int)
+    p.add_argument("--user", default="guest")
+    p.add_argument("--password", default="guest")
+    p.add_argument("--address", default="{}")
+    p.add_argument("--queue")
+    p.add_argument("--only")
+    ARGS = p.parse_args()
+    if ARGS.command == "put": return put()
+    if ARGS.command == "check": return check()
+    for t in TESTS:
+        name = t.__name__.replace("_", "-")
+        if ARGS.only and name not in ARGS.only.split(","): continue
+        try:
+            t()
+            print(f"PASS python {name}", flush=True)
+        except Exception as e:
+            if isinstance(e, (TypeError, AttributeError, NameError)): traceback.print_exc()
+            print(f"FAIL python {name}: {type(e).__name__}: {' '.join(str(e).split())}", flush=True)
+
+
+if __name__ == "__main__": sys.exit(main())
