@@ -1,0 +1,31 @@
+//! A listening socket of this runtime.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::task::{Context, Poll, ready};
+
+use tokio::net::TcpListener;
+
+/// Accepts sockets that belong to no IO thread yet.
+pub(crate) struct Acceptor {
+    listener: TcpListener,
+}
+
+impl Acceptor {
+    /// Takes over a listening socket.
+    pub(crate) fn new(listener: std::net::TcpListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Ok(Self {
+            listener: TcpListener::from_std(listener)?,
+        })
+    }
+
+    /// The next connection, not blocking. After an error the next call tries again at once.
+    pub(crate) fn poll_accept(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        let (stream, address) = ready!(self.listener.poll_accept(cx))?;
+        Poll::Ready(Ok((stream.into_std()?, address)))
+    }
+}
