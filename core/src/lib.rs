@@ -4,5 +4,8 @@
 
 pub mod broker;
 pub mod face;
+pub mod node;
+mod queue;
+mod route;
 pub mod store;
 pub mod vocab;

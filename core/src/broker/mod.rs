@@ -1,7 +1,252 @@
 //! The broker: one machine per node that owns queues, routing and every decision.
+//!
+//! Every change goes through three steps. *Decide* looks and makes the operations, *apply* executes them at once, and
+//! the *gate* withholds what the outside may see (a confirmation, a delivery of a durable message) until the batch
+//! that holds the operation is persisted. What is not durable has no operation and passes the gate at once.
+//!
+//! Contract: any number of [`Broker::handle_event`], then one [`Broker::flush`], then [`Broker::poll_action`] until it
+//! is empty, then [`Broker::poll_timeout`]. Deliveries, confirmations and batches are made in `flush`, so an inbox of
+//! many events costs one batch and one notice vector per connection.
 
 mod api;
+mod close;
+mod conn;
+mod counters;
+mod dispatch;
+mod gate;
+mod open;
+mod ports;
+mod publish;
+mod recover;
+mod settle;
 mod spec;
+mod timers;
+mod topology;
+
+#[cfg(test)]
+mod tests;
 
 pub use api::{Action, Event, Now};
+pub use counters::{Counters, QueueCounters};
 pub use spec::{BrokerConfig, Limits, Overflow, QueueSpec};
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use slab::Slab;
+
+use crate::queue::{Clock, Queue};
+use crate::store::StoreEvent;
+use crate::vocab::{Command, ConnId, LinkKey, Notice, QueueId};
+use conn::{Conn, Conns};
+use counters::Tally;
+use gate::Gate;
+use ports::{Consumer, LinkOwner, Producer, Role};
+
+type Map<K, V> = HashMap<K, V, FixedState>;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Broker {
+    config: BrokerConfig,
+    conns: Conns,
+    conn_slots: Map<ConnId, usize>,
+    producers: Slab<Producer>,
+    consumers: Slab<Consumer>,
+    queues: Slab<Queue>,
+    queue_names: Map<String, usize>,
+    queue_slots: Map<QueueId, usize>,
+    /// The queues that belong to one connection alone.
+    exclusive: Map<ConnId, Vec<(usize, QueueId)>>,
+    links: Map<(LinkKey, Role), LinkOwner>,
+    gate: Gate,
+    /// Queues with something to deliver, perhaps.
+    dirty: Vec<usize>,
+    /// Dynamic queues whose time may have come.
+    outlived: Vec<(usize, QueueId)>,
+    /// Producers with a run of verdicts that is not told yet.
+    runs: Vec<usize>,
+    /// When to look at which queue for expired messages: one per queue.
+    timers: BTreeSet<(u64, usize)>,
+    actions: VecDeque<Action>,
+    spare_notices: Vec<Vec<Notice>>,
+    /// Cost of all queued messages, bytes.
+    bytes: usize,
+    is_pressed: bool,
+    next_queue: u64,
+    /// Serial number of the next consumer.
+    next_consumer: u64,
+    /// Arrival times (wall clock) of messages with a time to live, between recovery and [`Broker::recovered`].
+    recovered_arrivals: Vec<(QueueId, u64, i64)>,
+    tally: Tally,
+    has_failed: bool,
+}
+
+impl Broker {
+    /// A broker without any queue; [`Broker::recover`] and [`Broker::recovered`] come next.
+    #[must_use]
+    pub fn new(config: BrokerConfig) -> Self {
+        let seed = config.hash_seed;
+        Self {
+            config,
+            conns: Conns::default(),
+            conn_slots: Map::with_hasher(FixedState::with_seed(seed)),
+            producers: Slab::new(),
+            consumers: Slab::new(),
+            queues: Slab::new(),
+            queue_names: Map::with_hasher(FixedState::with_seed(seed)),
+            queue_slots: Map::with_hasher(FixedState::with_seed(seed)),
+            exclusive: Map::with_hasher(FixedState::with_seed(seed)),
+            links: Map::with_hasher(FixedState::with_seed(seed)),
+            gate: Gate::default(),
+            dirty: Vec::new(),
+            outlived: Vec::new(),
+            runs: Vec::new(),
+            timers: BTreeSet::new(),
+            actions: VecDeque::new(),
+            spare_notices: Vec::new(),
+            bytes: 0,
+            is_pressed: false,
+            next_queue: 1,
+            next_consumer: 1,
+            recovered_arrivals: Vec::new(),
+            tally: Tally::default(),
+            has_failed: false,
+        }
+    }
+
+    /// Takes one event in.
+    pub fn handle_event(&mut self, now: Now, event: Event) {
+        if self.has_failed {
+            return;
+        }
+        match event {
+            Event::Connected { conn } => self.on_connected(conn),
+            Event::Commands { conn, commands } => self.on_commands(now, conn, commands),
+            Event::Disconnected { conn } => self.on_disconnected(now, conn),
+            Event::Store(event) => self.on_store(event),
+        }
+    }
+
+    fn on_connected(&mut self, conn: ConnId) {
+        if self.conn_slots.contains_key(&conn) {
+            log::error!("connection {} was announced twice", conn.0);
+            return;
+        }
+        let slot = self.conns.insert(Conn::new(conn));
+        self.conn_slots.insert(conn, slot);
+    }
+
+    fn on_commands(&mut self, now: Now, conn: ConnId, commands: Vec<Command>) {
+        let Some(&slot) = self.conn_slots.get(&conn) else {
+            log::debug!("commands of connection {}, which is gone, are dropped", conn.0);
+            return;
+        };
+        let at = now.clock();
+        for command in commands {
+            match command {
+                Command::Publish { port, ticket, message } => {
+                    self.publish(now, at, slot, port, ticket, message);
+                }
+                Command::Settle { port, first, last, outcome, confirm } => {
+                    self.settle(at, slot, port, first..=last, &outcome, confirm);
+                }
+                Command::Permit { port, limit, drain } => self.permit(slot, port, limit, drain),
+                Command::OpenProducer { port, spec } => self.open_producer(at, slot, port, *spec),
+                Command::OpenConsumer { port, spec } => self.open_consumer(at, slot, port, *spec),
+                Command::Close { port, forget: _, lost } => self.close_port(at, slot, port, lost),
+            }
+        }
+    }
+
+    fn on_store(&mut self, event: StoreEvent) {
+        match event {
+            StoreEvent::Persisted { upto } => {
+                for (slot, queue) in self.gate.open_upto(upto, &mut self.conns) {
+                    if self.queues.get(slot).is_some_and(|found| found.id == queue) {
+                        self.mark_dirty(slot);
+                    }
+                }
+            }
+            // Bodies never leave memory so far, so nothing was asked for.
+            StoreEvent::Fetched { .. } => {}
+            StoreEvent::Failed { text } => {
+                self.has_failed = true;
+                self.gate.fail();
+                self.actions.push_back(Action::Fail { text });
+            }
+        }
+    }
+
+    /// Ends an inbox: delivers what can be delivered, closes the open batch, and makes the actions of it all.
+    pub fn flush(&mut self, now: Now) {
+        if self.has_failed {
+            return;
+        }
+        let at = now.clock();
+        while let Some(slot) = self.dirty.pop() {
+            self.dispatch(now, at, slot);
+        }
+        self.delete_outlived(at);
+        self.tell_runs();
+        self.tell_pressure();
+        if let Some(batch) = self.gate.seal() {
+            self.actions.push_back(Action::Persist(batch));
+        }
+        self.conns.hand_out(&mut self.spare_notices, &mut self.actions);
+    }
+
+    /// The next thing for the driver to do.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The moment at which [`Broker::handle_timeout`] wants to be called, since the driver's epoch.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        if self.has_failed {
+            return None;
+        }
+        self.timers.first().map(|(at_ms, _)| Duration::from_millis(*at_ms))
+    }
+
+    /// Gives an emptied vector of [`Action::Notify`] back, which saves its next allocation.
+    pub fn recycle_notices(&mut self, mut notices: Vec<Notice>) {
+        if self.spare_notices.len() < 16 && notices.capacity() <= 4_096 {
+            notices.clear();
+            self.spare_notices.push(notices);
+        }
+    }
+
+    #[inline]
+    fn mark_dirty(&mut self, slot: usize) {
+        let queue = &mut self.queues[slot];
+        if !queue.is_dirty {
+            queue.is_dirty = true;
+            self.dirty.push(slot);
+        }
+    }
+}
+
+impl Now {
+    /// The moment in whole milliseconds, rounded down.
+    pub(crate) fn clock(self) -> Clock {
+        Clock { mono_ms: u64::try_from(self.mono.as_millis()).unwrap_or(u64::MAX), wall_ms: self.wall_ms }
+    }
+
+    /// Monotonic milliseconds, rounded up: a deadline counted from here is never early.
+    pub(crate) fn mono_ms_up(self) -> u64 {
+        u64::try_from(self.mono.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    }
+}
+
+/// A name in an error text: escaped, and cut when it is long.
+pub(crate) fn quoted(name: &str) -> String {
+    let mut text = String::from("'");
+    let mut chars = name.chars();
+    text.extend(chars.by_ref().take(255).flat_map(char::escape_debug));
+    text.push_str(if chars.next().is_some() { "...'" } else { "'" });
+    text
+}

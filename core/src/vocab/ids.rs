@@ -4,7 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
-/// A producer or a consumer of one connection. Chosen by the face, never reused within the connection.
+/// A producer or a consumer of one connection. Chosen by the face, never reused within the connection. Open ports differ
+/// in their low 12 bits, which index the broker's table; the bits above tell apart those that follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port(pub u32);
 

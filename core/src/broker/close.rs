@@ -1,0 +1,178 @@
+//! Closing: ports, queues and connections, and what follows from each.
+
+use super::conn::PortKind;
+use super::ports::{LinkOwner, Role};
+use super::{Broker, Now, quoted};
+use crate::queue::Clock;
+use crate::store::Op;
+use crate::vocab::{ConnId, Notice, Outcome, Port, QueueId, Reason, Refusal};
+
+impl Broker {
+    /// Executes `Close`.
+    pub(super) fn close_port(&mut self, at: Clock, conn: usize, port: Port, lost: bool) {
+        match self.conns.conn_mut(conn).remove_port(port) {
+            Some(PortKind::Producer(slot)) => self.close_producer(slot),
+            Some(PortKind::Consumer(slot)) => {
+                let outcome =
+                    if lost { Outcome::Lost } else { self.consumers[slot].default_outcome.clone() };
+                self.close_consumer(at, slot, &outcome);
+            }
+            None => {}
+        }
+    }
+
+    /// Closes a port on the broker's side and tells its face; its unsettled deliveries count as lost attempts.
+    pub(super) fn evict(&mut self, at: Clock, conn: usize, port: Port, refusal: Refusal) {
+        self.close_port(at, conn, port, true);
+        self.conns.tell(conn, Notice::Closed { port, refusal: Box::new(refusal) });
+    }
+
+    fn close_producer(&mut self, slot: usize) {
+        let mut producer = self.producers.remove(slot);
+        producer.tell_run(&mut self.conns);
+        let (conn, port) = (producer.conn, producer.port);
+        self.conns.conn_mut(conn).producers -= 1;
+        if let Some(key) = producer.key {
+            let owner = LinkOwner { conn, port };
+            if self.links.get(&(key.clone(), Role::Producer)) == Some(&owner) {
+                self.links.remove(&(key, Role::Producer));
+            }
+        }
+        if let super::ports::Target::Queue(queue) = producer.target {
+            self.queues[queue].producers.remove(&slot);
+            self.on_link_gone(queue, conn, port);
+        }
+    }
+
+    fn close_consumer(&mut self, at: Clock, slot: usize, outcome: &Outcome) {
+        self.conclude_all(at, slot, outcome);
+        let consumer = self.consumers.remove(slot);
+        let (conn, port) = (consumer.conn, consumer.port);
+        let queue = &mut self.queues[consumer.queue];
+        queue.consumers.remove(&slot);
+        if consumer.is_in_ring {
+            queue.ring.retain(|other| *other != slot);
+            queue.browse_ring.retain(|other| *other != slot);
+        }
+        if consumer.is_draining {
+            queue.draining.retain(|other| *other != slot);
+        }
+        if consumer.has_excluded {
+            queue.excluders.retain(|other| *other != slot);
+        }
+        if let Some(key) = consumer.key {
+            let owner = LinkOwner { conn, port };
+            if self.links.get(&(key.clone(), Role::Consumer)) == Some(&owner) {
+                self.links.remove(&(key, Role::Consumer));
+            }
+        }
+        self.mark_dirty(consumer.queue);
+        self.on_link_gone(consumer.queue, conn, port);
+    }
+
+    /// A link to a queue is gone: the queue may have to follow. Looked at in `flush`, so that a link that is stolen
+    /// or opened again in the same inbox keeps its queue.
+    fn on_link_gone(&mut self, slot: usize, conn: usize, port: Port) {
+        let id = self.conns.conn(conn).id;
+        let queue = &mut self.queues[slot];
+        if let Some(lifetime) = &mut queue.lifetime
+            && lifetime.maker == Some((id, port))
+        {
+            lifetime.maker = None;
+        }
+        if queue.is_outlived() {
+            self.outlived.push((slot, queue.id));
+        }
+    }
+
+    /// Deletes the queues whose time has come.
+    pub(super) fn delete_outlived(&mut self, at: Clock) {
+        while let Some((slot, id)) = self.outlived.pop() {
+            if self.is_queue(slot, id) && self.queues[slot].is_outlived() {
+                self.delete_slot(at, slot);
+            }
+        }
+    }
+
+    /// Deletes a queue with its messages and closes its ports; returns how many messages there were.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such queue.
+    pub fn delete_queue(&mut self, now: Now, name: &str) -> Result<usize, Refusal> {
+        let Some(&slot) = self.queue_names.get(name) else {
+            let text = format!("no queue {} exists", quoted(name));
+            return Err(Refusal { reason: Reason::NotFound, text });
+        };
+        Ok(self.delete_slot(now.clock(), slot))
+    }
+
+    fn delete_slot(&mut self, at: Clock, slot: usize) -> usize {
+        let queue = &self.queues[slot];
+        let refusal = Refusal {
+            reason: Reason::Deleted,
+            text: format!("the queue {} was deleted", quoted(&queue.spec.name)),
+        };
+        let ports: Vec<(usize, Port)> = queue
+            .producers
+            .iter()
+            .map(|producer| (self.producers[*producer].conn, self.producers[*producer].port))
+            .chain(
+                queue
+                    .consumers
+                    .iter()
+                    .map(|consumer| (self.consumers[*consumer].conn, self.consumers[*consumer].port)),
+            )
+            .collect();
+        let (id, is_durable) = (queue.id, queue.spec.durable);
+        for (conn, port) in ports {
+            self.evict(at, conn, port, refusal.clone());
+        }
+        let queue = self.queues.remove(slot);
+        for seq in queue.backlog.positions() {
+            self.bytes -= queue.backlog.entry(seq).map_or(0, |entry| entry.message.cost());
+        }
+        self.queue_names.remove(queue.spec.name.as_str());
+        self.queue_slots.remove(&id);
+        self.timers.remove(&(queue.armed_ms, slot));
+        if is_durable {
+            self.gate.add(Op::QueueDeleted { queue: id });
+        }
+        queue.backlog.len()
+    }
+
+    /// Removes the messages that no consumer has; returns how many.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such queue.
+    pub fn purge_queue(&mut self, name: &str) -> Result<usize, Refusal> {
+        let Some(&slot) = self.queue_names.get(name) else {
+            let text = format!("no queue {} exists", quoted(name));
+            return Err(Refusal { reason: Reason::NotFound, text });
+        };
+        let mut purged = 0;
+        while let Some(seq) = self.queues[slot].backlog.head() {
+            self.remove_entry(slot, seq);
+            purged += 1;
+        }
+        Ok(purged)
+    }
+
+    /// A connection is gone: its ports are closed as lost, its own queues deleted.
+    pub(super) fn on_disconnected(&mut self, now: Now, conn: ConnId) {
+        let Some(slot) = self.conn_slots.remove(&conn) else { return };
+        let at = now.clock();
+        for port in self.conns.conn(slot).open_ports() {
+            self.close_port(at, slot, port, true);
+        }
+        let owned: Vec<(usize, QueueId)> = self
+            .exclusive
+            .remove(&conn)
+            .unwrap_or_default();
+        for (queue, id) in owned {
+            if self.is_queue(queue, id) {
+                self.delete_slot(at, queue);
+            }
+        }
+        self.conns.remove(slot);
+    }
+}

@@ -1,0 +1,133 @@
+//! Connections as the broker sees them: ports and an outbox.
+
+use std::collections::VecDeque;
+
+use slab::Slab;
+
+use super::Action;
+use crate::vocab::{ConnId, Notice, Port};
+
+/// Low bits of a port that make its index; what is above them tells generations apart.
+const SLOT_MASK: u32 = 0xfff;
+
+/// What a port is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PortKind {
+    /// Slot of the producer.
+    Producer(usize),
+    /// Slot of the consumer.
+    Consumer(usize),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Conn {
+    pub(super) id: ConnId,
+    ports: Vec<Option<(Port, PortKind)>>,
+    out: Vec<Notice>,
+    is_noisy: bool,
+    /// How many of its ports are producers.
+    pub(super) producers: usize,
+    /// It was told of memory pressure.
+    pub(super) is_pressed: bool,
+}
+
+impl Conn {
+    pub(super) fn new(id: ConnId) -> Self {
+        Self { id, ports: Vec::new(), out: Vec::new(), is_noisy: false, producers: 0, is_pressed: false }
+    }
+
+    #[inline]
+    pub(super) fn port(&self, port: Port) -> Option<PortKind> {
+        match self.ports.get((port.0 & SLOT_MASK) as usize) {
+            Some(&Some((known, kind))) if known == port => Some(kind),
+            _ => None,
+        }
+    }
+
+    /// Whether another port stands at the index of `port`.
+    pub(super) fn is_taken(&self, port: Port) -> bool {
+        self.ports.get((port.0 & SLOT_MASK) as usize).is_some_and(Option::is_some)
+    }
+
+    pub(super) fn insert_port(&mut self, port: Port, kind: PortKind) {
+        let index = (port.0 & SLOT_MASK) as usize;
+        if self.ports.len() <= index {
+            self.ports.resize(index + 1, None);
+        }
+        debug_assert!(self.ports[index].is_none(), "the caller looked");
+        self.ports[index] = Some((port, kind));
+    }
+
+    pub(super) fn remove_port(&mut self, port: Port) -> Option<PortKind> {
+        let kind = self.port(port)?;
+        self.ports[(port.0 & SLOT_MASK) as usize] = None;
+        Some(kind)
+    }
+
+    pub(super) fn open_ports(&self) -> Vec<Port> {
+        self.ports.iter().flatten().map(|(port, _)| *port).collect()
+    }
+}
+
+/// All connections, and which of them have something to hear.
+#[derive(Debug, Default)]
+pub(super) struct Conns {
+    slots: Slab<Conn>,
+    noisy: Vec<usize>,
+}
+
+impl Conns {
+    pub(super) fn insert(&mut self, conn: Conn) -> usize {
+        self.slots.insert(conn)
+    }
+
+    pub(super) fn remove(&mut self, slot: usize) {
+        self.slots.remove(slot);
+        self.noisy.retain(|noisy| *noisy != slot);
+    }
+
+    #[inline]
+    pub(super) fn conn(&self, slot: usize) -> &Conn {
+        &self.slots[slot]
+    }
+
+    #[inline]
+    pub(super) fn conn_mut(&mut self, slot: usize) -> &mut Conn {
+        &mut self.slots[slot]
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn slots(&self) -> Vec<usize> {
+        self.slots.iter().map(|(slot, _)| slot).collect()
+    }
+
+    /// Whether the slot still belongs to that connection.
+    pub(super) fn is_at(&self, slot: usize, id: ConnId) -> bool {
+        self.slots.get(slot).is_some_and(|conn| conn.id == id)
+    }
+
+    /// Appends to the outbox of a connection.
+    #[inline]
+    pub(super) fn tell(&mut self, slot: usize, notice: Notice) {
+        let conn = &mut self.slots[slot];
+        if !conn.is_noisy {
+            conn.is_noisy = true;
+            self.noisy.push(slot);
+        }
+        conn.out.push(notice);
+    }
+
+    /// Turns every outbox into an action.
+    pub(super) fn hand_out(&mut self, spare: &mut Vec<Vec<Notice>>, actions: &mut VecDeque<Action>) {
+        for slot in self.noisy.drain(..) {
+            let conn = &mut self.slots[slot];
+            conn.is_noisy = false;
+            let notices = std::mem::replace(&mut conn.out, spare.pop().unwrap_or_default());
+            actions.push_back(Action::Notify { conn: conn.id, notices });
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Delivering: which consumer gets which message.
+//!
+//! Consumers with permit stand in a ring and take one message each per turn; a consumer without permit is not in the
+//! ring and costs nothing. Browsing consumers go first, so that they see what would be taken a moment later.
+
+use std::sync::Arc;
+
+use super::{Broker, Now};
+use crate::queue::{Clock, Entry, NEVER_MS, Queue};
+use crate::vocab::{Delivered, DeliveryId, Notice, Seq};
+
+impl Broker {
+    /// Delivers what can be delivered from one queue.
+    pub(super) fn dispatch(&mut self, now: Now, at: Clock, slot: usize) {
+        let Some(queue) = self.queues.get_mut(slot) else { return };
+        if !queue.is_dirty {
+            return;
+        }
+        queue.is_dirty = false;
+        if !queue.browse_ring.is_empty() {
+            self.dispatch_browsers(now, at, slot);
+        }
+        // Consumers in a row for which there was nothing.
+        let mut misses = 0;
+        while let Some(&consumer) = self.queues[slot].ring.front() {
+            if misses >= self.queues[slot].ring.len() {
+                break;
+            }
+            match self.serve(now, at, slot, consumer) {
+                Served::OutOfPermit | Served::One => misses = 0,
+                Served::Excluded => misses += 1,
+                Served::Nothing => break,
+            }
+        }
+        self.tell_drained(slot);
+    }
+
+    /// Gives the consumer at the front of the ring its turn: one message, or as many as possible when it is alone.
+    fn serve(&mut self, now: Now, at: Clock, slot: usize, consumer_slot: usize) -> Served {
+        let persisted = self.gate.persisted();
+        loop {
+            let queue = &mut self.queues[slot];
+            let consumer = &mut self.consumers[consumer_slot];
+            if consumer.sent >= consumer.limit {
+                consumer.is_in_ring = false;
+                queue.ring.pop_front();
+                return Served::OutOfPermit;
+            }
+            let mut view = consumer.view();
+            let next = queue.backlog.next_for(&mut view, persisted);
+            consumer.parked_from = view.parked_from;
+            let Some(seq) = next else {
+                if !consumer.has_excluded {
+                    return Served::Nothing;
+                }
+                // Another may take a message that this one excluded itself from.
+                queue.ring.rotate_left(1);
+                return Served::Excluded;
+            };
+            if queue.backlog.entry(seq).is_some_and(|entry| entry.is_expired(at)) {
+                self.expire(slot, seq);
+                continue;
+            }
+            let delivery = DeliveryId(consumer.sent);
+            consumer.sent += 1;
+            let (conn, port) = (consumer.conn, consumer.port);
+            let queue_id = queue.id;
+            let is_alone = queue.ring.len() == 1;
+            let delivered = if consumer.is_settled {
+                let Some(mut entry) = self.remove_entry(slot, seq) else { continue };
+                let message = Arc::clone(&entry.message);
+                delivered(&mut entry, now, delivery, queue_id, seq, message)
+            } else {
+                let number = consumer.unsettled.push(seq);
+                debug_assert_eq!(number, delivery.0, "every delivery of such a consumer enters the list");
+                let entry = queue.backlog.acquire(seq);
+                let message = Arc::clone(&entry.message);
+                delivered(entry, now, delivery, queue_id, seq, message)
+            };
+            self.conns.tell(conn, Notice::Deliver { port, delivered });
+            if !is_alone {
+                self.queues[slot].ring.rotate_left(1);
+                return Served::One;
+            }
+        }
+    }
+
+    fn dispatch_browsers(&mut self, now: Now, at: Clock, slot: usize) {
+        let persisted = self.gate.persisted();
+        let Queue { browse_ring, backlog, id, .. } = &mut self.queues[slot];
+        let mut kept = 0;
+        while kept < browse_ring.len() {
+            let browser = &mut self.consumers[browse_ring[kept]];
+            while browser.sent < browser.limit {
+                let Some(seq) = backlog.next_to_browse(browser.browse_from, persisted) else { break };
+                browser.browse_from = seq + 1;
+                let entry = backlog.entry_mut(seq).expect("it was just found");
+                if entry.is_expired(at) {
+                    continue;
+                }
+                let delivery = DeliveryId(browser.sent);
+                browser.sent += 1;
+                let message = Arc::clone(&entry.message);
+                let was_acquired = entry.was_acquired;
+                let delivered = delivered(entry, now, delivery, *id, seq, message);
+                entry.was_acquired = was_acquired;
+                self.conns.tell(browser.conn, Notice::Deliver { port: browser.port, delivered });
+            }
+            if browser.sent < browser.limit {
+                kept += 1;
+            } else {
+                browser.is_in_ring = false;
+                browse_ring.remove(kept);
+            }
+        }
+    }
+
+    /// Everything deliverable is on its way: answers the consumers that asked for that, and takes back what is left of
+    /// their permits, so that nothing follows before a new one.
+    fn tell_drained(&mut self, slot: usize) {
+        if self.queues[slot].draining.is_empty() {
+            return;
+        }
+        for consumer_slot in std::mem::take(&mut self.queues[slot].draining) {
+            let consumer = &mut self.consumers[consumer_slot];
+            consumer.is_draining = false;
+            consumer.limit = consumer.limit.min(consumer.sent);
+            let notice = Notice::Drained { port: consumer.port, sent: consumer.sent };
+            self.conns.tell(consumer.conn, notice);
+            if consumer.is_in_ring {
+                consumer.is_in_ring = false;
+                let queue = &mut self.queues[slot];
+                queue.ring.retain(|other| *other != consumer_slot);
+                queue.browse_ring.retain(|other| *other != consumer_slot);
+            }
+        }
+    }
+}
+
+/// How a turn ended.
+enum Served {
+    OutOfPermit,
+    /// One message for one of several.
+    One,
+    /// Nothing for this consumer, which excluded itself from some messages.
+    Excluded,
+    /// Nothing for anybody.
+    Nothing,
+}
+
+#[inline]
+fn delivered(
+    entry: &mut Entry,
+    now: Now,
+    delivery: DeliveryId,
+    queue: crate::vocab::QueueId,
+    seq: u64,
+    message: Arc<crate::vocab::Message>,
+) -> Delivered {
+    let first_acquirer = !entry.was_acquired;
+    entry.was_acquired = true;
+    Delivered {
+        delivery,
+        queue,
+        seq: Seq(seq),
+        delivery_count: entry.delivery_count,
+        first_acquirer,
+        ttl_ms: (entry.expires_ms != NEVER_MS)
+            .then(|| entry.expires_ms.saturating_sub(now.mono_ms_up()).max(1)),
+        annotations: entry.extra.as_ref().and_then(|extra| extra.annotations.clone()),
+        message,
+    }
+}

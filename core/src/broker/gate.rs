@@ -1,0 +1,123 @@
+//! The gate: what waits for a batch to be persisted.
+
+use std::collections::VecDeque;
+
+use super::conn::Conns;
+use super::ports::Producer;
+use crate::store::{Batch, BatchId, Op};
+use crate::vocab::{ConnId, Notice, QueueId, Ticket, Verdict};
+
+/// Batches with the store at a time: while it is busy with two, the open one grows, so a slow disk makes big batches.
+const IN_FLIGHT_MAX: usize = 2;
+
+/// What a batch withholds.
+#[derive(Debug, Default)]
+struct Held {
+    notices: Vec<(usize, ConnId, Notice)>,
+    /// Queues with entries that become deliverable.
+    queues: Vec<(usize, QueueId)>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Gate {
+    open: Batch,
+    held: Held,
+    in_flight: VecDeque<(BatchId, Held)>,
+    persisted: BatchId,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self {
+            open: Batch { id: BatchId(1), ops: Vec::new() },
+            held: Held::default(),
+            in_flight: VecDeque::new(),
+            persisted: BatchId(0),
+        }
+    }
+}
+
+impl Gate {
+    /// Adds an operation to the open batch and returns the batch.
+    #[inline]
+    pub(super) fn add(&mut self, op: Op) -> BatchId {
+        self.open.ops.push(op);
+        self.open.id
+    }
+
+    /// The newest batch that is safe.
+    #[inline]
+    pub(super) fn persisted(&self) -> BatchId {
+        self.persisted
+    }
+
+    /// Dispatches the queue when the open batch is persisted.
+    #[inline]
+    pub(super) fn wake(&mut self, slot: usize, queue: QueueId) {
+        if self.held.queues.last() != Some(&(slot, queue)) {
+            self.held.queues.push((slot, queue));
+        }
+    }
+
+    /// Accepts a ticket when the open batch is persisted.
+    pub(super) fn accept(&mut self, producer: &mut Producer, conn: ConnId, ticket: Ticket) {
+        let (batch, index) = producer.held;
+        if batch == self.open.id
+            && let Some((_, _, Notice::Confirm { last, .. })) = self.held.notices.get_mut(index)
+            && last.0.checked_add(1) == Some(ticket.0)
+        {
+            *last = ticket;
+            return;
+        }
+        producer.held = (self.open.id, self.held.notices.len());
+        let notice =
+            Notice::Confirm { port: producer.port, first: ticket, last: ticket, verdict: Verdict::Accepted };
+        self.held.notices.push((producer.conn, conn, notice));
+    }
+
+    /// Tells when everything that was decided so far is persisted; at once when it is.
+    pub(super) fn tell_when_safe(&mut self, slot: usize, conns: &mut Conns, notice: Notice) {
+        let held = if !self.open.ops.is_empty() {
+            &mut self.held
+        } else if let Some((_, held)) = self.in_flight.back_mut() {
+            held
+        } else {
+            conns.tell(slot, notice);
+            return;
+        };
+        held.notices.push((slot, conns.conn(slot).id, notice));
+    }
+
+    /// Closes the open batch, if it holds anything and the store can take it.
+    pub(super) fn seal(&mut self) -> Option<Batch> {
+        if self.open.ops.is_empty() || self.in_flight.len() >= IN_FLIGHT_MAX {
+            return None;
+        }
+        let id = self.open.id;
+        let next = Batch { id: BatchId(id.0 + 1), ops: Vec::new() };
+        self.in_flight.push_back((id, std::mem::take(&mut self.held)));
+        Some(std::mem::replace(&mut self.open, next))
+    }
+
+    /// Lets out what batches up to `upto` withheld; returns the queues with new deliverable entries.
+    pub(super) fn open_upto(&mut self, upto: BatchId, conns: &mut Conns) -> Vec<(usize, QueueId)> {
+        let mut queues = Vec::new();
+        while let Some((id, held)) = self.in_flight.pop_front_if(|(id, _)| *id <= upto) {
+            self.persisted = id;
+            for (slot, conn, notice) in held.notices {
+                if conns.is_at(slot, conn) {
+                    conns.tell(slot, notice);
+                }
+            }
+            queues.extend(held.queues);
+        }
+        queues
+    }
+
+    /// The store is gone: nothing that was withheld will ever be told.
+    pub(super) fn fail(&mut self) {
+        self.held = Held::default();
+        self.in_flight.clear();
+    }
+}

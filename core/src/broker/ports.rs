@@ -1,0 +1,179 @@
+//! Producers and consumers.
+
+use bytes::Bytes;
+
+use super::conn::{Conns, PortKind};
+use super::Broker;
+use crate::queue::{Chunks, View};
+use crate::store::BatchId;
+use crate::vocab::{LinkKey, Notice, Outcome, Port, QueueId, Ticket, Verdict};
+
+/// Which end of a link the peer has; part of a link's identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Role {
+    Producer,
+    Consumer,
+}
+
+/// Who holds a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LinkOwner {
+    pub(super) conn: usize,
+    pub(super) port: Port,
+}
+
+/// Where a producer's messages go.
+#[derive(Debug)]
+pub(super) enum Target {
+    /// Slot of a queue; deletion of the queue closes the producer, so the slot is always right.
+    Queue(usize),
+    /// The exchange without a name: to the queue that the key, or else the subject, names.
+    DefaultExchange { key: Option<Bytes> },
+    /// An exchange without bindings.
+    Unbound,
+    /// Every message names its own address.
+    Anonymous,
+}
+
+/// The queue that a producer's last message went to: usually that of the next one as well.
+#[derive(Debug)]
+pub(super) struct LastRoute {
+    pub(super) text: Bytes,
+    pub(super) slot: usize,
+    pub(super) queue: QueueId,
+}
+
+/// Verdicts of one kind on tickets without a gap.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) first: Ticket,
+    pub(super) last: Ticket,
+    pub(super) verdict: Verdict,
+}
+
+/// One producer.
+#[derive(Debug)]
+pub(super) struct Producer {
+    pub(super) conn: usize,
+    pub(super) port: Port,
+    pub(super) key: Option<LinkKey>,
+    pub(super) target: Target,
+    pub(super) last_route: Option<LastRoute>,
+    /// Verdicts that are not told yet.
+    pub(super) run: Option<Run>,
+    /// Where its newest run stands in the open batch: batch and index.
+    pub(super) held: (BatchId, usize),
+}
+
+/// One consumer.
+#[derive(Debug)]
+pub(super) struct Consumer {
+    pub(super) conn: usize,
+    pub(super) port: Port,
+    pub(super) key: Option<LinkKey>,
+    /// Never reused, unlike the slot.
+    pub(super) serial: u64,
+    pub(super) queue: usize,
+    pub(super) is_browsing: bool,
+    pub(super) is_settled: bool,
+    pub(super) default_outcome: Outcome,
+    pub(super) sent: u64,
+    pub(super) limit: u64,
+    /// Stands in its queue's ring.
+    pub(super) is_in_ring: bool,
+    pub(super) is_draining: bool,
+    /// Positions of unsettled deliveries, by delivery.
+    pub(super) unsettled: Chunks<u64>,
+    /// Browsing: the next position to look at.
+    pub(super) browse_from: u64,
+    /// See [`View`].
+    pub(super) parked_from: u64,
+    pub(super) has_excluded: bool,
+}
+
+impl Consumer {
+    #[inline]
+    pub(super) fn view(&self) -> View {
+        View { consumer: self.serial, parked_from: self.parked_from, has_excluded: self.has_excluded }
+    }
+}
+
+impl Producer {
+    /// Adds a verdict to the run, or tells the run and begins a new one. Returns whether a run was begun where none was.
+    #[inline]
+    pub(super) fn answer(&mut self, ticket: Ticket, verdict: Verdict, conns: &mut Conns) -> bool {
+        match &mut self.run {
+            Some(run) if run.last.0.checked_add(1) == Some(ticket.0) && run.verdict == verdict => {
+                run.last = ticket;
+                false
+            }
+            run => {
+                let old = run.replace(Run { first: ticket, last: ticket, verdict });
+                match old {
+                    Some(old) => {
+                        conns.tell(self.conn, old.notice(self.port));
+                        false
+                    }
+                    None => true,
+                }
+            }
+        }
+    }
+
+    /// Tells what is not told yet.
+    pub(super) fn tell_run(&mut self, conns: &mut Conns) {
+        if let Some(run) = self.run.take() {
+            conns.tell(self.conn, run.notice(self.port));
+        }
+    }
+}
+
+impl Run {
+    fn notice(self, port: Port) -> Notice {
+        Notice::Confirm { port, first: self.first, last: self.last, verdict: self.verdict }
+    }
+}
+
+impl Broker {
+    /// Tells every pending run. A slot may have changed hands since: then its new run is told early, which is harmless.
+    pub(super) fn tell_runs(&mut self) {
+        for slot in self.runs.drain(..) {
+            if let Some(producer) = self.producers.get_mut(slot) {
+                producer.tell_run(&mut self.conns);
+            }
+        }
+    }
+
+    /// The consumer behind a port.
+    #[inline]
+    pub(super) fn consumer_slot(&self, conn: usize, port: Port) -> Option<usize> {
+        match self.conns.conn(conn).port(port)? {
+            PortKind::Consumer(slot) => Some(slot),
+            PortKind::Producer(_) => None,
+        }
+    }
+
+    /// Executes `Permit`.
+    pub(super) fn permit(&mut self, conn: usize, port: Port, limit: u64, drain: bool) {
+        let Some(slot) = self.consumer_slot(conn, port) else { return };
+        let consumer = &mut self.consumers[slot];
+        consumer.limit = limit;
+        let queue = &mut self.queues[consumer.queue];
+        if consumer.limit > consumer.sent && !consumer.is_in_ring {
+            consumer.is_in_ring = true;
+            if consumer.is_browsing {
+                queue.browse_ring.push_back(slot);
+            } else {
+                queue.ring.push_back(slot);
+            }
+        }
+        if drain && !consumer.is_draining {
+            consumer.is_draining = true;
+            queue.draining.push(slot);
+        }
+        if consumer.is_in_ring || consumer.is_draining {
+            let queue = consumer.queue;
+            self.mark_dirty(queue);
+        }
+    }
+}

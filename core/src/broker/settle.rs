@@ -1,0 +1,150 @@
+//! Settling: what an attempt's end does to its message.
+
+use std::ops::RangeInclusive;
+
+use super::Broker;
+use crate::queue::{Clock, Extra};
+use crate::store::Op;
+use crate::vocab::{DeliveryId, Notice, Outcome, Port, Seq};
+
+/// A message keeps at most so many consumers that must not get it again; the oldest are forgotten.
+const EXCLUDED_MAX: usize = 64;
+
+impl Broker {
+    /// Executes `Settle`. Work is bounded by the consumer's unsettled deliveries, whatever the range.
+    pub(super) fn settle(
+        &mut self,
+        at: Clock,
+        conn: usize,
+        port: Port,
+        range: RangeInclusive<DeliveryId>,
+        outcome: &Outcome,
+        confirm: bool,
+    ) {
+        let Some(slot) = self.consumer_slot(conn, port) else { return };
+        let queue = self.consumers[slot].queue;
+        let (first, last) = (range.start().0, range.end().0);
+        if matches!(outcome, Outcome::Accepted | Outcome::Rejected { .. }) {
+            let mut from = first;
+            while let Some(delivery) = self.consumers[slot].unsettled.live_from(from)
+                && delivery <= last
+            {
+                self.conclude(at, slot, delivery, outcome);
+                from = delivery + 1;
+            }
+        } else {
+            // Newest first: a run at the end of what was handed out then moves the queue's cursor back, no more.
+            let mut upto = Some(last);
+            while let Some(delivery) = upto.and_then(|upto| self.consumers[slot].unsettled.live_up_to(upto))
+                && delivery >= first
+            {
+                self.conclude(at, slot, delivery, outcome);
+                upto = delivery.checked_sub(1);
+            }
+            self.mark_dirty(queue);
+        }
+        if confirm {
+            let notice = Notice::Settled { port, first: *range.start(), last: *range.end() };
+            if self.queues[queue].spec.durable {
+                self.gate.tell_when_safe(conn, &mut self.conns, notice);
+            } else {
+                self.conns.tell(conn, notice);
+            }
+        }
+    }
+
+    /// Ends one unsettled delivery.
+    #[inline]
+    fn conclude(&mut self, at: Clock, slot: usize, delivery: u64, outcome: &Outcome) {
+        let consumer = &mut self.consumers[slot];
+        let Some(seq) = consumer.unsettled.take(delivery) else { return };
+        let (queue, serial) = (consumer.queue, consumer.serial);
+        match outcome {
+            Outcome::Accepted => {
+                self.remove_entry(queue, seq);
+            }
+            Outcome::Rejected { .. } => {
+                self.remove_entry(queue, seq);
+                self.tally.rejected += 1;
+            }
+            Outcome::Released => self.give_back(at, queue, seq),
+            Outcome::Lost => {
+                self.change_entry(queue, seq, true, None);
+                self.give_back(at, queue, seq);
+            }
+            Outcome::Modified { failed, undeliverable_here, annotations } => {
+                self.change_entry(queue, seq, *failed, annotations.as_ref());
+                if *undeliverable_here {
+                    self.exclude(slot, queue, seq, serial);
+                }
+                self.give_back(at, queue, seq);
+            }
+        }
+    }
+
+    /// Counts an attempt and replaces annotations; what the store knows about is told to it, and is delivered again
+    /// only when that is safe, so that a count never falls.
+    fn change_entry(&mut self, slot: usize, seq: u64, failed: bool, annotations: Option<&bytes::Bytes>) {
+        if !failed && annotations.is_none() {
+            return;
+        }
+        let queue = &mut self.queues[slot];
+        let Some(entry) = queue.backlog.entry_mut(seq) else { return };
+        if failed {
+            entry.delivery_count = entry.delivery_count.saturating_add(1);
+        }
+        if let Some(annotations) = annotations {
+            entry.extra.get_or_insert_default().annotations = Some(annotations.clone());
+        }
+        if entry.is_durable {
+            entry.batch = self.gate.add(Op::Returned {
+                queue: queue.id,
+                seq: Seq(seq),
+                delivery_count: entry.delivery_count,
+                annotations: entry.extra.as_ref().and_then(|extra| extra.annotations.clone()),
+            });
+            self.gate.wake(slot, queue.id);
+        }
+    }
+
+    /// Keeps a message from a consumer from now on.
+    fn exclude(&mut self, consumer_slot: usize, slot: usize, seq: u64, serial: u64) {
+        let queue = &mut self.queues[slot];
+        let Some(entry) = queue.backlog.entry_mut(seq) else { return };
+        let extra: &mut Extra = entry.extra.get_or_insert_default();
+        if !extra.excluded.contains(&serial) {
+            if extra.excluded.len() == EXCLUDED_MAX {
+                extra.excluded.remove(0);
+            }
+            extra.excluded.push(serial);
+        }
+        let consumer = &mut self.consumers[consumer_slot];
+        if !consumer.has_excluded {
+            consumer.has_excluded = true;
+            queue.excluders.push(consumer_slot);
+        }
+    }
+
+    fn give_back(&mut self, at: Clock, slot: usize, seq: u64) {
+        let queue = &mut self.queues[slot];
+        queue.backlog.give_back(seq, at);
+        for excluder in &queue.excluders {
+            let consumer = &mut self.consumers[*excluder];
+            if !queue.backlog.is_excluded(seq, consumer.serial) {
+                consumer.parked_from = consumer.parked_from.min(seq);
+            }
+        }
+        if queue.backlog.expiry_ms() < queue.armed_ms {
+            self.arm(slot);
+        }
+    }
+
+    /// Ends all unsettled deliveries of a consumer that goes.
+    pub(super) fn conclude_all(&mut self, at: Clock, slot: usize, outcome: &Outcome) {
+        let mut upto = Some(u64::MAX);
+        while let Some(delivery) = upto.and_then(|upto| self.consumers[slot].unsettled.live_up_to(upto)) {
+            self.conclude(at, slot, delivery, outcome);
+            upto = delivery.checked_sub(1);
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of the broker by commands, without faces.
+
+mod harness;
+mod smoke;

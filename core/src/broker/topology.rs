@@ -1,0 +1,121 @@
+//! Declaring queues.
+
+use std::sync::Arc;
+
+use super::{Broker, QueueSpec, quoted};
+use crate::queue::Queue;
+use crate::store::Op;
+use crate::vocab::{ConnId, QueueId, Reason, Refusal};
+
+/// Longest name of a node, bytes of UTF-8.
+const NAME_LEN_MAX: usize = 255;
+
+impl QueueSpec {
+    /// Checks a name's length and characters.
+    ///
+    /// # Errors
+    /// `Invalid`, with the rule.
+    pub fn check_name(name: &str) -> Result<(), Refusal> {
+        if name.is_empty() || name.len() > NAME_LEN_MAX || name.chars().any(char::is_control) {
+            let text = format!(
+                "{} cannot be a name: it must have 1 to {NAME_LEN_MAX} bytes and no control characters",
+                quoted(name)
+            );
+            return Err(Refusal { reason: Reason::Invalid, text });
+        }
+        Ok(())
+    }
+
+    /// Whether a name is kept for the broker itself.
+    #[must_use]
+    pub fn is_reserved(name: &str) -> bool {
+        name.starts_with("amq.") || name.starts_with('_')
+    }
+
+    /// The name of the first field in which two definitions differ.
+    fn difference(&self, other: &Self) -> Option<&'static str> {
+        [
+            ("durable", self.durable == other.durable),
+            ("exclusive", self.exclusive == other.exclusive),
+            ("auto_delete", self.auto_delete == other.auto_delete),
+            ("message_ttl_ms", self.message_ttl_ms == other.message_ttl_ms),
+            ("max_length", self.max_length == other.max_length),
+            ("max_bytes", self.max_bytes == other.max_bytes),
+            ("overflow", self.overflow == other.overflow),
+        ]
+        .into_iter()
+        .find_map(|(field, is_same)| (!is_same).then_some(field))
+    }
+}
+
+impl Broker {
+    /// Makes a queue, or finds it when it exists with the same fields. `owner` is the connection that asks; exclusive
+    /// queues need one and are deleted with it.
+    ///
+    /// # Errors
+    /// `Invalid` for a bad name, an exclusive queue without an owner, or other fields than the existing queue has (the
+    /// text names the field); `NotAllowed` for reserved names; `Locked` when another connection holds it;
+    /// `LimitExceeded` when there are too many queues.
+    pub fn declare_queue(&mut self, spec: QueueSpec, owner: Option<ConnId>) -> Result<QueueId, Refusal> {
+        QueueSpec::check_name(&spec.name)?;
+        if QueueSpec::is_reserved(&spec.name) {
+            let text = format!("{}: names that begin with 'amq.' or '_' are reserved", quoted(&spec.name));
+            return Err(Refusal { reason: Reason::NotAllowed, text });
+        }
+        if spec.exclusive && !owner.is_some_and(|owner| self.conn_slots.contains_key(&owner)) {
+            let text = format!("the queue {} is exclusive but no connection declares it", quoted(&spec.name));
+            return Err(Refusal { reason: Reason::Invalid, text });
+        }
+        if let Some(&slot) = self.queue_names.get(spec.name.as_str()) {
+            let queue = &self.queues[slot];
+            if queue.owner.is_some() && queue.owner != owner {
+                let text = format!("the queue {} belongs to another connection alone", quoted(&spec.name));
+                return Err(Refusal { reason: Reason::Locked, text });
+            }
+            if let Some(field) = queue.spec.difference(&spec) {
+                let text = format!("the queue {} exists with another {field}", quoted(&spec.name));
+                return Err(Refusal { reason: Reason::Invalid, text });
+            }
+            return Ok(queue.id);
+        }
+        let owner = owner.filter(|_| spec.exclusive);
+        let slot = self.make_queue(spec, owner)?;
+        Ok(self.queues[slot].id)
+    }
+
+    /// Makes a queue of a name that is free and allowed; returns its slot.
+    ///
+    /// The answer to whoever asked does not wait at the gate: a message in the queue does, and its batch comes after
+    /// the one that makes the queue, so nothing that is confirmed depends on a queue that is not safe.
+    pub(super) fn make_queue(&mut self, spec: QueueSpec, owner: Option<ConnId>) -> Result<usize, Refusal> {
+        if self.queues.len() >= self.config.limits.queues_max {
+            let text = format!(
+                "there are {} queues, as many as limits allow; delete some or raise queues_max",
+                self.queues.len()
+            );
+            return Err(Refusal { reason: Reason::LimitExceeded, text });
+        }
+        let id = QueueId(self.next_queue);
+        let spec = Arc::new(spec);
+        // What belongs to one connection cannot survive the process that has it.
+        if spec.durable && !spec.exclusive {
+            self.gate.add(Op::QueueDeclared { queue: id, spec: Arc::clone(&spec) });
+        }
+        let slot = self.apply_declared(id, spec);
+        self.queues[slot].owner = owner;
+        if let Some(owner) = owner {
+            self.exclusive.entry(owner).or_default().push((slot, id));
+        }
+        Ok(slot)
+    }
+
+    pub(super) fn apply_declared(&mut self, id: QueueId, spec: Arc<QueueSpec>) -> usize {
+        self.next_queue = self.next_queue.max(id.0 + 1);
+        let name = spec.name.clone();
+        log::debug!("queue {} is made", quoted(&name));
+        let slot = self.queues.insert(Queue::new(id, spec));
+        self.queue_names.insert(name, slot);
+        self.queue_slots.insert(id, slot);
+        slot
+    }
+}

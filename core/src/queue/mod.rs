@@ -1,0 +1,104 @@
+//! Queues: an index of messages, the consumers that compete for them, and nothing of any protocol.
+
+mod backlog;
+mod chunks;
+
+pub(crate) use backlog::{Backlog, Clock, Entry, Extra, NEVER_MS, View};
+pub(crate) use chunks::Chunks;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use crate::broker::QueueSpec;
+use crate::vocab::{ConnId, LifetimePolicy, Port, QueueId};
+
+/// Why a queue goes away by itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Lifetime {
+    pub(crate) policy: LifetimePolicy,
+    /// The link that made it, while it is there.
+    pub(crate) maker: Option<(ConnId, Port)>,
+}
+
+/// One queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) id: QueueId,
+    pub(crate) spec: Arc<QueueSpec>,
+    pub(crate) backlog: Backlog,
+    /// The connection that holds it exclusively.
+    pub(crate) owner: Option<ConnId>,
+    /// It had a consumer at some time.
+    pub(crate) had_consumer: bool,
+    /// Only of dynamic nodes.
+    pub(crate) lifetime: Option<Lifetime>,
+    /// All producers, by slot.
+    pub(crate) producers: BTreeSet<usize>,
+    /// All consumers, by slot.
+    pub(crate) consumers: BTreeSet<usize>,
+    /// Taking consumers with permit, next first.
+    pub(crate) ring: VecDeque<usize>,
+    /// Browsing consumers with permit.
+    pub(crate) browse_ring: VecDeque<usize>,
+    /// Consumers that wait for `Drained`.
+    pub(crate) draining: Vec<usize>,
+    /// Consumers that excluded themselves from some message.
+    pub(crate) excluders: Vec<usize>,
+    /// Stands in the broker's list of queues to dispatch.
+    pub(crate) is_dirty: bool,
+    /// For which moment the broker has a timer.
+    pub(crate) armed_ms: u64,
+}
+
+impl Queue {
+    pub(crate) fn new(id: QueueId, spec: Arc<QueueSpec>) -> Self {
+        Self {
+            id,
+            spec,
+            backlog: Backlog::default(),
+            owner: None,
+            had_consumer: false,
+            lifetime: None,
+            producers: BTreeSet::new(),
+            consumers: BTreeSet::new(),
+            ring: VecDeque::new(),
+            browse_ring: VecDeque::new(),
+            draining: Vec::new(),
+            excluders: Vec::new(),
+            is_dirty: false,
+            armed_ms: NEVER_MS,
+        }
+    }
+
+    /// Whether one more message of `payload_len` bytes would exceed the queue's limits.
+    #[inline]
+    pub(crate) fn is_full_for(&self, payload_len: usize) -> bool {
+        let length = self.backlog.waiting() as u64;
+        let bytes = self.backlog.waiting_bytes() as u64;
+        self.spec.max_length.is_some_and(|max| length >= max)
+            || self.spec.max_bytes.is_some_and(|max| bytes.saturating_add(payload_len as u64) > max)
+    }
+
+    /// Whether the queue holds more than its limits allow.
+    pub(crate) fn is_over_limit(&self) -> bool {
+        self.spec.max_length.is_some_and(|max| self.backlog.waiting() as u64 > max)
+            || self.spec.max_bytes.is_some_and(|max| self.backlog.waiting_bytes() as u64 > max)
+    }
+
+    /// Whether the time of an auto-delete or dynamic queue (AMQP 1.0 part 3, 3.5.10 to 3.5.13) has come.
+    pub(crate) fn is_outlived(&self) -> bool {
+        if self.spec.auto_delete && self.had_consumer && self.consumers.is_empty() {
+            return true;
+        }
+        let Some(lifetime) = &self.lifetime else { return false };
+        let has_links = !self.producers.is_empty() || !self.consumers.is_empty();
+        let has_messages = self.backlog.len() > 0;
+        lifetime.maker.is_none()
+            && match lifetime.policy {
+                LifetimePolicy::DeleteOnClose => true,
+                LifetimePolicy::DeleteOnNoLinks => !has_links,
+                LifetimePolicy::DeleteOnNoMessages => !has_messages,
+                LifetimePolicy::DeleteOnNoLinksOrMessages => !has_links && !has_messages,
+            }
+    }
+}
