@@ -1,0 +1,1 @@
+//! The bed of the broker in process: virtual time, no sockets.

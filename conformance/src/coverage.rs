@@ -1,0 +1,58 @@
+//! The coverage table: which clauses have a script, which have none.
+
+use crate::{clauses, scripts};
+use std::fmt::Write;
+
+/// The table as Markdown; `COVERAGE.md` holds a copy that a test keeps equal.
+pub fn table() -> String {
+    let scripts = scripts::all();
+    let clauses = clauses::all();
+    let checked_by = |id: &str| -> Vec<&'static str> {
+        scripts
+            .iter()
+            .filter(|s| s.clauses.contains(&id))
+            .map(|s| s.id)
+            .collect()
+    };
+    let covered = clauses
+        .iter()
+        .filter(|c| !checked_by(c.id).is_empty())
+        .count();
+    let strict = |c: &&clauses::Clause| c.level.starts_with("must");
+    let musts = clauses.iter().filter(strict).count();
+    let musts_covered = clauses
+        .iter()
+        .filter(strict)
+        .filter(|c| !checked_by(c.id).is_empty())
+        .count();
+    let mut out = String::from("# Coverage of the AMQP 1.0 clauses\n\n");
+    let _ = writeln!(
+        out,
+        "Made by `amqp-conform --coverage`; a test keeps this file equal to it.\n\n\
+         {} clauses, {covered} with a script; of {musts} at level must or must-not, \
+         {musts_covered}. {} scripts.\n",
+        clauses.len(),
+        scripts.len(),
+    );
+    out.push_str("Parts: 1 types, 2 transport, 3 messaging, 5 security.\n");
+    let heading = "| clause | level | who | rule | scripts |\n| --- | --- | --- | --- | --- |\n";
+    for (title, is_wanted) in [("Without a script", false), ("With a script", true)] {
+        let _ = write!(out, "\n## {title}\n\n{heading}");
+        for clause in &clauses {
+            let by = checked_by(clause.id);
+            if by.is_empty() == is_wanted {
+                continue;
+            }
+            let _ = writeln!(
+                out,
+                "| {} | {} | {} | {} | {} |",
+                clause.id,
+                clause.level,
+                clause.who,
+                clause.sentence,
+                by.join(", ")
+            );
+        }
+    }
+    out
+}
