@@ -1,0 +1,112 @@
+//! The IO threads: each runs the tasks it is given, alone.
+
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::Poll;
+use std::thread::JoinHandle;
+
+use smol::Executor;
+
+use crate::shutdown::Shutdown;
+
+/// Gives tasks to threads; shared by whoever makes tasks.
+pub(crate) struct Spawner {
+    executors: Vec<Arc<Executor<'static>>>,
+}
+
+impl Spawner {
+    /// How many threads there are.
+    pub(crate) fn threads(&self) -> usize {
+        self.executors.len()
+    }
+
+    /// Runs a task on the first thread and waits for what it returns.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        self.executors[0].spawn(task).await
+    }
+
+    /// Runs a task on thread number `thread`. Its panic ends only itself: what it owns is dropped.
+    pub(crate) fn spawn(&self, thread: usize, task: impl Future<Output = ()> + Send + 'static) {
+        self.executors[thread].spawn(guarded(task)).detach();
+    }
+}
+
+async fn guarded(task: impl Future<Output = ()> + Send + 'static) {
+    let mut task = std::pin::pin!(task);
+    std::future::poll_fn(|cx| {
+        catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx))).unwrap_or_else(|_| {
+            log::error!(
+                "a task panicked and was ended; this is a bug, please report the message above"
+            );
+            Poll::Ready(())
+        })
+    })
+    .await;
+}
+
+/// The threads themselves; the first is the caller's.
+pub(crate) struct IoThreads {
+    first: Arc<Executor<'static>>,
+    others: Vec<JoinHandle<()>>,
+    spawner: Arc<Spawner>,
+    stop: Shutdown,
+}
+
+impl IoThreads {
+    /// Starts all but the first.
+    pub(crate) fn start(count: usize) -> io::Result<Self> {
+        let first = new_runtime()?;
+        let stop = Shutdown::new();
+        let mut executors = vec![Arc::clone(&first)];
+        let mut others = Vec::new();
+        for number in 1..count {
+            let runtime = new_runtime()?;
+            executors.push(Arc::clone(&runtime));
+            let stop = stop.clone();
+            let thread = std::thread::Builder::new().name(format!("qq-io-{number}"));
+            others.push(thread.spawn(move || smol::block_on(runtime.run(until_stopped(stop))))?);
+        }
+        let spawner = Arc::new(Spawner { executors });
+        Ok(Self {
+            first,
+            others,
+            spawner,
+            stop,
+        })
+    }
+
+    /// Where to give tasks.
+    pub(crate) fn spawner(&self) -> Arc<Spawner> {
+        Arc::clone(&self.spawner)
+    }
+
+    /// Runs the first thread's tasks, on the caller's, until `future` is ready.
+    pub(crate) fn run_first<T>(&self, future: impl Future<Output = T>) -> T {
+        smol::block_on(self.first.run(future))
+    }
+
+    /// Ends the other threads; tasks that still run are dropped.
+    pub(crate) fn stop(self) {
+        self.stop.trigger();
+        for thread in self.others {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn new_runtime() -> io::Result<Arc<Executor<'static>>> {
+    Ok(Arc::new(Executor::new()))
+}
+
+async fn until_stopped(stop: Shutdown) {
+    std::future::poll_fn(|cx| match stop.poll_level(cx) {
+        0 => Poll::Pending,
+        _ => Poll::Ready(()),
+    })
+    .await;
+}

@@ -1,0 +1,345 @@
+//! One connection: moves bytes between its socket and its face, and values between its face and the broker.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use qq_core::broker::{Event, Now};
+use qq_core::face::Face;
+use qq_core::vocab::ConnId;
+
+use crate::admission::Admission;
+use crate::clock::Clock;
+use crate::post::{Inbox, Letter, Mail, Mailbox};
+use crate::scratch::{Scratch, with_scratch};
+use crate::socket::Socket;
+use crate::timer::Timer;
+
+/// The end of a frame that came only in part is copied up to this size, so that it does not pin a read buffer.
+const COPY_MAX: usize = 16 * 1024;
+/// Slices given to one write.
+const SLICES_MAX: usize = 64;
+/// After the last word: how long and how much is still read, so that unread bytes do not turn it into a reset.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 256 * 1024;
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) admission: Mutex<Admission>,
+    pub(crate) slow_reader: Duration,
+    pub(crate) read_bytes: usize,
+    pub(crate) transmit_bytes: usize,
+}
+
+impl Shared {
+    pub(crate) fn admission(&self) -> MutexGuard<'_, Admission> {
+        self.admission
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a connection has nothing more to do with the broker.
+enum End {
+    /// Everything was said.
+    Said,
+    /// The socket failed or must be cut.
+    Lost(String),
+}
+
+/// A connection's place in the books; dropped last, whatever ends the task.
+pub(crate) struct Seat {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) conn: ConnId,
+    pub(crate) ip: IpAddr,
+    pub(crate) mailbox: Arc<Mailbox>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.shared.admission().leave(self.conn, self.ip);
+        self.shared.inbox.push(Letter::Leave(self.conn));
+    }
+}
+
+/// One connection's task.
+pub(crate) struct Peer {
+    face: Box<dyn Face>,
+    socket: Socket,
+    timer: Timer,
+    /// Bytes that were read and not taken: the beginning of a frame.
+    rest: BytesMut,
+    output: VecDeque<Bytes>,
+    output_bytes: usize,
+    /// When output that makes no progress has waited too long.
+    stalled_until: Option<Duration>,
+    /// Until when, and how many bytes, a connection that said everything is still read.
+    linger: Option<(Duration, usize)>,
+    is_eof: bool,
+    is_paused: bool,
+    is_joined: bool,
+    seat: Seat,
+}
+
+impl Peer {
+    pub(crate) fn new(seat: Seat, socket: Socket, face: Box<dyn Face>) -> Self {
+        Self {
+            face,
+            socket,
+            timer: Timer::default(),
+            rest: BytesMut::new(),
+            output: VecDeque::new(),
+            output_bytes: 0,
+            stalled_until: None,
+            linger: None,
+            is_eof: false,
+            is_paused: false,
+            is_joined: false,
+            seat,
+        }
+    }
+
+    /// One turn of the task.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        with_scratch(|scratch| self.poll_turn(cx, scratch))
+    }
+
+    fn poll_turn(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> Poll<()> {
+        let now = self.seat.shared.clock.now();
+        if self.linger.is_none() {
+            match self.serve(cx, now, scratch) {
+                Ok(()) => {}
+                Err(End::Lost(why)) => {
+                    log::debug!("connection {}: {why}", self.seat.conn.0);
+                    return Poll::Ready(());
+                }
+                Err(End::Said) => {
+                    self.seat.shared.inbox.push(Letter::Leave(self.seat.conn));
+                    self.socket.shutdown_write();
+                    self.linger = Some((now.mono + LINGER, LINGER_BYTES));
+                }
+            }
+        }
+        if self.linger.is_some()
+            && (self.is_eof || self.poll_linger(cx, now.mono, scratch).is_ready())
+        {
+            return Poll::Ready(());
+        }
+        let lingering = self.linger.map(|(until, _)| until);
+        let face = if lingering.is_none() {
+            self.face.poll_timeout()
+        } else {
+            None
+        };
+        if let Some(deadline) = [face, lingering, self.stalled_until]
+            .into_iter()
+            .flatten()
+            .min()
+        {
+            self.timer
+                .arm(cx, &self.seat.shared.clock, now.mono, deadline);
+        }
+        Poll::Pending
+    }
+
+    fn serve(&mut self, cx: &mut Context<'_>, now: Now, scratch: &mut Scratch) -> Result<(), End> {
+        self.seat.mailbox.poll_take(cx, &mut scratch.mail);
+        for mail in scratch.mail.drain(..) {
+            match mail {
+                Mail::Notices(mut notices) => self.face.handle_notices(now, &mut notices),
+                Mail::Shutdown(refusal) => self.face.handle_shutdown(now, &refusal),
+                Mail::Evict => {
+                    return Err(End::Lost("made room before its hand-shake was done".into()));
+                }
+            }
+        }
+        if self.face.poll_timeout().is_some_and(|at| at <= now.mono) {
+            self.face.handle_timeout(now);
+        }
+        self.receive(cx, now, scratch)?;
+        self.report(scratch);
+        self.transmit(cx, now, scratch)?;
+        // Output that went out can free permits.
+        self.report(scratch);
+        if self.face.is_done() && self.output.is_empty() {
+            return Err(End::Said);
+        }
+        Ok(())
+    }
+
+    /// One read of the socket, when the face wants it and earlier output does not wait.
+    fn receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Now,
+        scratch: &mut Scratch,
+    ) -> Result<(), End> {
+        if self.is_eof
+            || !self.face.wants_read()
+            || self.output_bytes >= self.seat.shared.transmit_bytes
+        {
+            self.is_paused = true;
+            return Ok(());
+        }
+        let resumed = std::mem::take(&mut self.is_paused) && !self.rest.is_empty();
+        if resumed {
+            self.face.handle_input(now, &mut self.rest);
+        }
+        if !self.face.wants_read() || !self.socket.poll_readable(cx) {
+            return Ok(());
+        }
+        let mut buffer = std::mem::take(&mut scratch.input);
+        if self.rest.len() > COPY_MAX {
+            buffer = std::mem::take(&mut self.rest);
+        } else if !self.rest.is_empty() {
+            buffer.extend_from_slice(&std::mem::take(&mut self.rest));
+        }
+        buffer.reserve(self.seat.shared.read_bytes);
+        let room = buffer.capacity() - buffer.len();
+        match self.socket.poll_read(cx, &mut buffer) {
+            Poll::Pending => {}
+            Poll::Ready(Err(error)) => return Err(End::Lost(error.to_string())),
+            Poll::Ready(Ok(0)) => {
+                self.is_eof = true;
+                self.face.handle_eof(now);
+            }
+            Poll::Ready(Ok(bytes)) => {
+                self.face.handle_input(now, &mut buffer);
+                // Others first, among them the broker with what this read brought.
+                if bytes == room || self.socket.poll_readable(cx) {
+                    cx.waker().wake_by_ref();
+                }
+            }
+        }
+        if buffer.len() > COPY_MAX {
+            self.rest = buffer;
+        } else {
+            self.rest = BytesMut::from(&buffer[..]);
+            buffer.clear();
+            scratch.input = buffer;
+        }
+        Ok(())
+    }
+
+    /// Hands the face's commands to the broker.
+    fn report(&mut self, scratch: &mut Scratch) {
+        self.face.poll_commands(&mut scratch.commands);
+        let shared = &self.seat.shared;
+        if !self.is_joined && (self.face.is_authenticated() || !scratch.commands.is_empty()) {
+            self.is_joined = true;
+            shared.admission().authenticated(self.seat.conn);
+            shared
+                .inbox
+                .push(Letter::Join(self.seat.conn, Arc::clone(&self.seat.mailbox)));
+        }
+        if !scratch.commands.is_empty() {
+            let commands = std::mem::take(&mut scratch.commands);
+            shared.inbox.push(Letter::Event(Event::Commands {
+                conn: self.seat.conn,
+                commands,
+            }));
+        }
+    }
+
+    /// Writes until the socket or the turn is full, asking the face for more only when little is left.
+    fn transmit(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Now,
+        scratch: &mut Scratch,
+    ) -> Result<(), End> {
+        let budget = self.seat.shared.transmit_bytes;
+        let mut left = budget.saturating_mul(2);
+        if self.output.is_empty() {
+            std::mem::swap(&mut self.output, &mut scratch.output);
+        }
+        loop {
+            if self.output_bytes <= budget / 2 {
+                let room = budget - self.output_bytes;
+                self.output_bytes += self.face.poll_transmit(now, &mut self.output, room);
+            }
+            if self.output.is_empty() {
+                std::mem::swap(&mut self.output, &mut scratch.output);
+                self.stalled_until = None;
+                return Ok(());
+            }
+            if left == 0 {
+                cx.waker().wake_by_ref();
+                return Ok(());
+            }
+            match self.write(cx) {
+                Poll::Ready(Ok(bytes)) => {
+                    self.stalled_until = None;
+                    left = left.saturating_sub(bytes);
+                }
+                Poll::Ready(Err(error)) => return Err(End::Lost(error.to_string())),
+                Poll::Pending => {
+                    let until = *self
+                        .stalled_until
+                        .get_or_insert(now.mono + self.seat.shared.slow_reader);
+                    if until <= now.mono {
+                        return Err(End::Lost("does not read what it is sent".into()));
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let used = slices
+            .iter_mut()
+            .zip(&self.output)
+            .map(|(slice, bytes)| *slice = IoSlice::new(bytes))
+            .count();
+        let poll = self.socket.poll_write(cx, &slices[..used]);
+        if let Poll::Ready(Ok(written)) = poll {
+            self.output_bytes = self.output_bytes.saturating_sub(written);
+            let mut written = written;
+            while let Some(front) = self.output.front_mut() {
+                if front.len() > written {
+                    front.advance(written);
+                    break;
+                }
+                written -= front.len();
+                self.output.pop_front();
+            }
+        }
+        poll
+    }
+
+    /// Reads and forgets. Ready when the peer closed, or time or patience is over.
+    fn poll_linger(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Duration,
+        scratch: &mut Scratch,
+    ) -> Poll<()> {
+        loop {
+            let Some((until, left)) = self
+                .linger
+                .filter(|(until, left)| now < *until && *left > 0)
+            else {
+                return Poll::Ready(());
+            };
+            if !self.socket.poll_readable(cx) {
+                return Poll::Pending;
+            }
+            scratch.input.clear();
+            scratch.input.reserve(self.seat.shared.read_bytes);
+            match self.socket.poll_read(cx, &mut scratch.input) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(_) | Ok(0)) => return Poll::Ready(()),
+                Poll::Ready(Ok(bytes)) => self.linger = Some((until, left.saturating_sub(bytes))),
+            }
+            scratch.input.clear();
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Bytes and limits, over loopback.
+
+mod bed;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bed::{Bed, Echo};
+use qq_core::broker::Now;
+use qq_core::face::PeerInfo;
+
+#[test]
+fn bytes_come_back_in_order_whatever_the_pieces() {
+    let bed = Bed::start(|config| {
+        config.read_buffer_bytes = 512;
+        config.transmit_budget_bytes = 512;
+    });
+    let mut client = bed.connect();
+    for piece in [&b"a"[..], b"bc", b"d\nef", b"\n"] {
+        client.write(piece);
+    }
+    assert_eq!([client.line(), client.line()], ["abcd", "ef"]);
+    // A line longer than every buffer, and more output than a budget.
+    let long = vec![b'y'; 100_000];
+    client.write(&long);
+    client.write(b"\n");
+    assert_eq!(client.line().len(), long.len());
+    client.write(b"big 300000\nbye\n");
+    let rest = client.rest();
+    assert_eq!(rest.len(), 300_000 + 4);
+    assert_eq!(rest.iter().filter(|byte| **byte == b'x').count(), 300_000);
+    bed.stop().expect("drained");
+}
+
+#[test]
+fn many_connections_are_served_on_several_threads() {
+    let bed = Bed::start(|config| {
+        config.io_threads = 3;
+        config.unauthenticated_per_ip_max = 300;
+    });
+    let mut clients: Vec<_> = (0..300).map(|_| bed.connect()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.write(format!("line {number}\n").as_bytes());
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.line(), format!("line {number}"));
+    }
+    bed.stop().expect("drained");
+}
+
+#[test]
+fn td_06_the_last_word_arrives_though_the_peer_went_on_writing() {
+    let bed = Bed::start(|_| {});
+    let mut client = bed.connect();
+    client.write(b"bye\n");
+    // Less than what is read and forgotten, so all of it is taken from the socket.
+    client.write(&vec![b'z'; 200_000]);
+    assert_eq!(client.line(), "bye");
+    assert_eq!(client.rest(), b"");
+    bed.stop().expect("drained");
+}
+
+#[test]
+fn a_peer_that_does_not_read_is_cut_and_others_are_served() {
+    let bed = Bed::start(|config| config.slow_reader = Duration::from_millis(300));
+    let mut slow = bed.connect();
+    slow.write(b"big 1000000000\n");
+    let mut other = bed.connect();
+    assert!(other.is_served());
+    // It is cut without reading: reading would let it live. The end is a reset or an end long before the last byte.
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(15)
+        && slow
+            .stream
+            .get_mut()
+            .take_error()
+            .expect("socket")
+            .is_none()
+    {
+        if std::io::Write::write_all(slow.stream.get_mut(), b"x").is_err() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut bytes = Vec::new();
+    let _ = std::io::Read::read_to_end(&mut slow.stream, &mut bytes);
+    assert!(bytes.len() < 1_000_000_000);
+    assert!(other.is_served());
+    bed.stop().expect("drained");
+}
+
+#[test]
+fn a_face_that_panics_costs_its_connection_only() {
+    let bed = Bed::start(|_| {});
+    let mut other = bed.connect();
+    assert!(other.is_served());
+    let mut client = bed.connect();
+    client.write(b"panic\n");
+    assert_eq!(client.line(), "");
+    assert!(other.is_served());
+    assert!(bed.connect().is_served());
+    bed.stop().expect("drained");
+}
+
+#[test]
+fn connections_beyond_the_limits_are_closed_and_places_come_back() {
+    for per_ip in [false, true] {
+        let bed = Bed::start(|config| {
+            *(if per_ip {
+                &mut config.connections_per_ip_max
+            } else {
+                &mut config.connections_max
+            }) = 2;
+        });
+        let (mut first, mut second) = (bed.connect(), bed.connect());
+        assert!(first.is_served() && second.is_served());
+        assert!(!bed.connect().is_served());
+        first.write(b"bye\n");
+        assert_eq!(first.line(), "bye");
+        drop(first);
+        let again = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            bed.connect().is_served()
+        });
+        assert!(again, "the place of a closed connection is free again");
+        assert!(second.is_served());
+        bed.stop().expect("drained");
+    }
+}
+
+#[test]
+fn op_02_the_oldest_strangers_make_room() {
+    for per_ip in [false, true] {
+        let bed = Bed::start(|config| {
+            *(if per_ip {
+                &mut config.unauthenticated_per_ip_max
+            } else {
+                &mut config.unauthenticated_max
+            }) = 2;
+        });
+        let mut known = bed.connect();
+        assert!(known.is_served());
+        let mut strangers: Vec<_> = (0..4).map(|_| bed.connect()).collect();
+        // The first ones are closed without a word, the last one is still welcome, and so are real clients.
+        assert_eq!(strangers[0].line(), "");
+        assert!(bed.connect().is_served());
+        assert!(strangers[3].is_served());
+        assert!(known.is_served());
+        bed.stop().expect("drained");
+    }
+}
+
+#[test]
+fn an_idle_connection_that_ends_leaves_nothing_behind() {
+    let bed = Bed::start_with(
+        false,
+        |config| config.connections_max = 3,
+        Arc::new(|_: Now, _: PeerInfo| Box::<Echo>::default()),
+    );
+    // Far more than there are places, one after the other.
+    for _ in 0..50 {
+        let served = (0..200).any(|_| {
+            let served = bed.connect().is_served();
+            if !served {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            served
+        });
+        assert!(served);
+    }
+    bed.stop().expect("drained");
+}
