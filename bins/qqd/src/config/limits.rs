@@ -1,0 +1,100 @@
+//! `[limits]`: how much of every resource peers can take.
+
+use super::amount::{Size, Span};
+use super::key::Key;
+use super::sections::DAY_MS;
+use super::setting::{Maybe, Number};
+
+const MIB: u64 = 1 << 20;
+const TIB: u64 = 1 << 40;
+
+/// `[limits]`. The numbers and why they are what they are: `docs/limits.md`.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    pub(crate) connections_max: Number,
+    pub(crate) connections_per_ip_max: Number,
+    pub(crate) unauthenticated_max: Number,
+    pub(crate) unauthenticated_per_ip_max: Number,
+    pub(crate) first_bytes_timeout: Span,
+    pub(crate) open_timeout: Span,
+    pub(crate) frame_size_before_open_max: Size,
+    pub(crate) idle_timeout_peer_min: Span,
+    pub(crate) sessions_max: Number,
+    pub(crate) links_per_session_max: Number,
+    pub(crate) links_max: Number,
+    pub(crate) link_churn_burst: Number,
+    pub(crate) link_churn_per_second: Number,
+    pub(crate) no_progress_frames_max: Number,
+    pub(crate) link_credit: Number,
+    pub(crate) session_window: Number,
+    pub(crate) message_size_max: Size,
+    pub(crate) partial_bytes_max: Size,
+    pub(crate) unanswered_max: Number,
+    pub(crate) unanswered_bytes_max: Size,
+    pub(crate) unsent_bytes_max: Size,
+    pub(crate) slow_reader_timeout: Span,
+    pub(crate) queues_max: Number,
+    pub(crate) memory_max: Maybe<Size>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: Number::new(10_000, 1, 1_000_000),
+            connections_per_ip_max: Number::new(1_024, 1, 1_000_000),
+            unauthenticated_max: Number::new(512, 1, 1_000_000),
+            unauthenticated_per_ip_max: Number::new(64, 1, 1_000_000),
+            first_bytes_timeout: Span::new(3_000, 10, DAY_MS),
+            open_timeout: Span::new(10_000, 10, DAY_MS),
+            frame_size_before_open_max: Size::new(8_192, 512, MIB),
+            idle_timeout_peer_min: Span::new(500, 1, DAY_MS),
+            sessions_max: Number::new(64, 1, 65_535),
+            links_per_session_max: Number::new(256, 1, 65_536),
+            links_max: Number::new(1_024, 1, 4_096),
+            link_churn_burst: Number::new(1_000, 1, 1_000_000),
+            link_churn_per_second: Number::new(100, 1, 1_000_000),
+            no_progress_frames_max: Number::new(20_000, 1, 1_000_000_000),
+            link_credit: Number::new(256, 1, 65_536),
+            session_window: Number::new(512, 1, 1_000_000),
+            message_size_max: Size::new(16 * MIB, 1, 1 << 30),
+            partial_bytes_max: Size::new(32 * MIB, 1, 4 << 30),
+            unanswered_max: Number::new(4_096, 1, 1_000_000),
+            unanswered_bytes_max: Size::new(4 * MIB, 1, 4 << 30),
+            unsent_bytes_max: Size::new(4 * MIB, 1_024, 4 << 30),
+            slow_reader_timeout: Span::new(30_000, 10, DAY_MS),
+            queues_max: Number::new(10_000, 1, 10_000_000),
+            memory_max: Maybe::unset(Size::new(1 << 30, MIB, TIB)),
+        }
+    }
+}
+
+impl Limits {
+    pub(super) fn keys(&mut self) -> Vec<Key<'_>> {
+        vec![
+            Key::new("connections_max", &mut self.connections_max, "connections; lowered to what the limit of open files leaves"),
+            Key::new("connections_per_ip_max", &mut self.connections_per_ip_max, "connections of one address"),
+            Key::new("unauthenticated_max", &mut self.unauthenticated_max, "connections before their open; the oldest make room for new ones"),
+            Key::new("unauthenticated_per_ip_max", &mut self.unauthenticated_per_ip_max, "the same for one address"),
+            Key::new("first_bytes_timeout", &mut self.first_bytes_timeout, "time for a peer's first 8 bytes"),
+            Key::new("open_timeout", &mut self.open_timeout, "time from the connection to a peer's open"),
+            Key::new("frame_size_before_open_max", &mut self.frame_size_before_open_max, "largest frame before the open"),
+            Key::new("idle_timeout_peer_min", &mut self.idle_timeout_peer_min, "peers that ask for signs of life more often than this are refused"),
+            Key::new("sessions_max", &mut self.sessions_max, "sessions of a connection"),
+            Key::new("links_per_session_max", &mut self.links_per_session_max, "links of a session"),
+            Key::new("links_max", &mut self.links_max, "links of a connection"),
+            Key::new("link_churn_burst", &mut self.link_churn_burst, "begins, ends, attaches and detaches that a connection may send at once"),
+            Key::new("link_churn_per_second", &mut self.link_churn_per_second, "how many of them it may send per second after that"),
+            Key::new("no_progress_frames_max", &mut self.no_progress_frames_max, "frames without content that a connection may send before it carries payload again"),
+            Key::new("link_credit", &mut self.link_credit, "messages that a publisher may send ahead of their answers, per link"),
+            Key::new("session_window", &mut self.session_window, "transfer frames that a session may send ahead"),
+            Key::new("message_size_max", &mut self.message_size_max, "largest message, announced on every link"),
+            Key::new("partial_bytes_max", &mut self.partial_bytes_max, "bytes of unfinished messages that a connection may have"),
+            Key::new("unanswered_max", &mut self.unanswered_max, "publishes without an answer above which a connection is not read"),
+            Key::new("unanswered_bytes_max", &mut self.unanswered_bytes_max, "their bytes"),
+            Key::new("unsent_bytes_max", &mut self.unsent_bytes_max, "output that waits for a peer, above which it is not read"),
+            Key::new("slow_reader_timeout", &mut self.slow_reader_timeout, "time without progress of such output before the connection is cut"),
+            Key::new("queues_max", &mut self.queues_max, "queues of the node"),
+            Key::new("memory_max", &mut self.memory_max, "bytes of queued messages above which publishes are refused; publishers get no credit from four fifths of it on; when not set, 40 % of the memory of the machine or control group"),
+        ]
+    }
+}

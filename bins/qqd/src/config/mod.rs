@@ -1,0 +1,85 @@
+//! The configuration: what it holds, where it comes from, and what is said about it.
+//!
+//! Values come from the defaults, then the file, then the environment. Nothing is guessed: a key, a unit or a value
+//! that is not known ends the start with one line per problem. Keys of features that this build does not have are
+//! accepted and checked, and reported when they are set.
+
+mod amount;
+mod key;
+mod limits;
+mod load;
+mod nearest;
+mod print;
+mod problem;
+mod raw;
+#[cfg(test)]
+mod reference;
+mod sections;
+mod setting;
+mod topology;
+
+use std::net::SocketAddr;
+
+use qq_core::broker::QueueSpec;
+
+use key::Section;
+use limits::Limits;
+use sections::{Auth, Cluster, Defaults, Logging, Management, Sasl, Server, Storage};
+use topology::{Binding, Exchange, Queue};
+
+pub(crate) use load::{Source, load};
+pub(crate) use problem::{Origin, Problem};
+
+/// Everything that can be configured.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Config {
+    pub(crate) server: Server,
+    storage: Storage,
+    pub(crate) logging: Logging,
+    pub(crate) sasl: Sasl,
+    pub(crate) auth: Auth,
+    pub(crate) defaults: Defaults,
+    pub(crate) limits: Limits,
+    management: Management,
+    cluster: Cluster,
+    queues: Vec<Queue>,
+    exchanges: Vec<Exchange>,
+    bindings: Vec<Binding>,
+    /// What the user should know, one line each: features that are missing, variables that are not known.
+    pub(crate) remarks: Vec<String>,
+}
+
+impl Config {
+    /// The sections with all their keys.
+    fn sections(&mut self) -> Vec<Section<'_>> {
+        vec![
+            Section { name: "server", keys: self.server.keys() },
+            Section { name: "storage", keys: self.storage.keys() },
+            Section { name: "logging", keys: self.logging.keys() },
+            Section { name: "sasl", keys: self.sasl.keys() },
+            Section { name: "auth", keys: self.auth.keys() },
+            Section { name: "defaults", keys: self.defaults.keys() },
+            Section { name: "limits", keys: self.limits.keys() },
+            Section { name: "management", keys: self.management.keys() },
+            Section { name: "cluster", keys: self.cluster.keys() },
+        ]
+    }
+
+    /// Where AMQP is served.
+    pub(crate) fn amqp_address(&self) -> SocketAddr {
+        SocketAddr::new(self.server.bind_addr.0, self.server.amqp_port.to())
+    }
+
+    /// The queues that exist from the start.
+    pub(crate) fn queue_specs(&self) -> Vec<QueueSpec> {
+        self.queues.iter().map(Queue::spec).collect()
+    }
+
+    /// Bytes of queued messages above which publishes are refused.
+    pub(crate) fn memory_max_bytes(&self) -> usize {
+        match self.limits.memory_max.value() {
+            Some(size) => size.to(),
+            None => crate::memory::share_of_available(),
+        }
+    }
+}

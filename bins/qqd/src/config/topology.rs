@@ -1,0 +1,255 @@
+//! `[[queue]]`, `[[exchange]]` and `[[binding]]`: what exists from the start.
+
+use qq_core::broker::{Overflow, QueueSpec};
+use toml::de::DeValue;
+
+use super::amount::{Size, Span, parse_span_ms, show_span};
+use super::key::Key;
+use super::raw::Raw;
+use super::sections::{Defaults, YEAR_MS};
+use super::setting::{Choice, Maybe, Number, Setting, Text, toml_text};
+
+/// A name of a queue or an exchange.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Name(pub(crate) String);
+
+impl Setting for Name {
+    fn read(&mut self, raw: Raw<'_>) -> Result<(), ()> {
+        let text = raw.text().ok_or(())?;
+        if text.is_empty() || text.len() > 255 || text.chars().any(char::is_control) {
+            return Err(());
+        }
+        self.0 = text.to_owned();
+        Ok(())
+    }
+
+    fn allowed(&self) -> String {
+        "a name of 1 to 255 bytes without control characters".to_owned()
+    }
+
+    fn show(&self) -> Option<String> {
+        (!self.0.is_empty()).then(|| toml_text(&self.0))
+    }
+}
+
+/// How the waiting time between attempts grows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Backoff(Option<(u64, u64, u64)>);
+
+impl Setting for Backoff {
+    fn read(&mut self, raw: Raw<'_>) -> Result<(), ()> {
+        let Raw::Toml(DeValue::Table(table)) = raw else { return Err(()) };
+        let (mut min_ms, mut max_ms, mut factor) = (1_000, 60_000, 2);
+        for (key, value) in table {
+            let value = Raw::Toml(value.get_ref());
+            match key.get_ref().as_ref() {
+                "min" => min_ms = parse_span_ms(value).ok_or(())?,
+                "max" => max_ms = parse_span_ms(value).ok_or(())?,
+                "factor" => factor = value.integer().and_then(|factor| u64::try_from(factor).ok()).ok_or(())?,
+                _ => return Err(()),
+            }
+        }
+        if min_ms > max_ms || max_ms > YEAR_MS || !(1..=100).contains(&factor) {
+            return Err(());
+        }
+        self.0 = Some((min_ms, max_ms, factor));
+        Ok(())
+    }
+
+    fn allowed(&self) -> String {
+        "a table such as { min = \"1s\", max = \"1m\", factor = 2 } with min at most max and a factor from 1 to 100"
+            .to_owned()
+    }
+
+    fn show(&self) -> Option<String> {
+        let (min_ms, max_ms, factor) = self.0?;
+        Some(format!("{{ min = \"{}\", max = \"{}\", factor = {factor} }}", show_span(min_ms), show_span(max_ms)))
+    }
+}
+
+/// The arguments of a binding: any table of plain values.
+#[derive(Clone, Debug, Default)]
+struct Arguments(Option<String>);
+
+impl Setting for Arguments {
+    fn read(&mut self, raw: Raw<'_>) -> Result<(), ()> {
+        let Raw::Toml(DeValue::Table(table)) = raw else { return Err(()) };
+        let mut shown = Vec::new();
+        for (key, value) in table {
+            let value = match value.get_ref() {
+                DeValue::String(text) => toml_text(text),
+                DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str().to_owned(),
+                DeValue::Float(float) => float.as_str().to_owned(),
+                DeValue::Boolean(flag) => flag.to_string(),
+                _ => return Err(()),
+            };
+            shown.push(format!("{} = {value}", toml_text(key.get_ref())));
+        }
+        self.0 = Some(format!("{{ {} }}", shown.join(", ")));
+        Ok(())
+    }
+
+    fn allowed(&self) -> String {
+        "a table of texts, numbers and booleans".to_owned()
+    }
+
+    fn show(&self) -> Option<String> {
+        self.0.clone()
+    }
+}
+
+/// One `[[queue]]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    pub(crate) name: Name,
+    durable: bool,
+    auto_delete: bool,
+    message_ttl: Maybe<Span>,
+    max_length: Maybe<Number>,
+    max_bytes: Maybe<Size>,
+    overflow: Choice,
+    expires: Maybe<Span>,
+    max_priority: Number,
+    max_deliveries: Number,
+    failure_policy: Choice,
+    dead_letter_exchange: Text,
+    dead_letter_routing_key: Text,
+    retry_backoff: Backoff,
+    lock_timeout: Maybe<Span>,
+    single_active_consumer: bool,
+    dedup_window: Span,
+    schema: Text,
+}
+
+impl Queue {
+    /// A queue without a name, as the defaults say.
+    pub(crate) fn new(defaults: &Defaults) -> Self {
+        Self {
+            name: Name::default(),
+            durable: defaults.durable,
+            auto_delete: false,
+            message_ttl: defaults.message_ttl,
+            max_length: defaults.max_length,
+            max_bytes: defaults.max_bytes,
+            overflow: defaults.overflow,
+            expires: Maybe::unset(Span::new(1_000, 1, YEAR_MS)),
+            max_priority: Number::new(0, 0, 32),
+            max_deliveries: defaults.max_deliveries,
+            failure_policy: defaults.failure_policy,
+            dead_letter_exchange: Text::default(),
+            dead_letter_routing_key: Text::default(),
+            retry_backoff: Backoff::default(),
+            lock_timeout: defaults.lock_timeout,
+            single_active_consumer: false,
+            dedup_window: defaults.dedup_window,
+            schema: Text::default(),
+        }
+    }
+
+    pub(crate) fn keys(&mut self) -> Vec<Key<'_>> {
+        vec![
+            Key::new("name", &mut self.name, "its name; must be given"),
+            Key::new("durable", &mut self.durable, "survives a restart (with a durable store)"),
+            Key::new("auto_delete", &mut self.auto_delete, "deleted with its last consumer"),
+            Key::new("message_ttl", &mut self.message_ttl, "messages expire after this time"),
+            Key::new("max_length", &mut self.max_length, "messages that it holds"),
+            Key::new("max_bytes", &mut self.max_bytes, "bytes of payload that it holds"),
+            Key::new("overflow", &mut self.overflow, "what it does when full: refuse the new message or drop the oldest"),
+            Key::later("expires", &mut self.expires, "deleted after so long without use"),
+            Key::later("max_priority", &mut self.max_priority, "levels of priority; 0 is none"),
+            Key::later("max_deliveries", &mut self.max_deliveries, "attempts before the failure policy applies"),
+            Key::later("failure_policy", &mut self.failure_policy, "what happens to a message after its last attempt"),
+            Key::later("dead_letter_exchange", &mut self.dead_letter_exchange, "where dead letters go"),
+            Key::later("dead_letter_routing_key", &mut self.dead_letter_routing_key, "with which routing key"),
+            Key::later("retry_backoff", &mut self.retry_backoff, "waiting time between attempts"),
+            Key::later("lock_timeout", &mut self.lock_timeout, "how long a consumer may hold a message"),
+            Key::later("single_active_consumer", &mut self.single_active_consumer, "one consumer at a time"),
+            Key::later("dedup_window", &mut self.dedup_window, "how long duplicates are recognised"),
+            Key::later("schema", &mut self.schema, "type that payloads must have"),
+        ]
+    }
+
+    /// What the broker is told.
+    pub(crate) fn spec(&self) -> QueueSpec {
+        let mut spec = QueueSpec::new(self.name.0.clone());
+        spec.durable = self.durable;
+        spec.auto_delete = self.auto_delete;
+        spec.message_ttl_ms = self.message_ttl.value().map(Span::ms);
+        spec.max_length = self.max_length.value().map(Number::value);
+        spec.max_bytes = self.max_bytes.value().map(Size::value);
+        spec.overflow = match self.overflow.value() {
+            "drop-head" => Overflow::DropHead,
+            _ => Overflow::Reject,
+        };
+        spec
+    }
+}
+
+/// One `[[exchange]]`: accepted and checked; only the predeclared ones exist so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Exchange {
+    pub(crate) name: Name,
+    kind: Choice,
+    durable: bool,
+    auto_delete: bool,
+    alternate_exchange: Text,
+}
+
+impl Default for Exchange {
+    fn default() -> Self {
+        Self {
+            name: Name::default(),
+            kind: Choice::new("direct", &["direct", "topic", "fanout", "headers"]),
+            durable: true,
+            auto_delete: false,
+            alternate_exchange: Text::default(),
+        }
+    }
+}
+
+impl Exchange {
+    pub(crate) fn keys(&mut self) -> Vec<Key<'_>> {
+        vec![
+            Key::later("name", &mut self.name, "its name; must be given"),
+            Key::later("type", &mut self.kind, "how it routes"),
+            Key::later("durable", &mut self.durable, "survives a restart"),
+            Key::later("auto_delete", &mut self.auto_delete, "deleted with its last binding"),
+            Key::later("alternate_exchange", &mut self.alternate_exchange, "where messages go that it cannot route"),
+        ]
+    }
+
+    /// Whether it is one of those that always exist, asked for as it is.
+    pub(crate) fn is_predeclared(&self) -> bool {
+        self.name.0.strip_prefix("amq.") == Some(self.kind.value())
+            && self.durable
+            && !self.auto_delete
+            && self.alternate_exchange.0.is_none()
+    }
+}
+
+/// One `[[binding]]`: accepted and checked, without effect so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Binding {
+    pub(crate) exchange: Name,
+    queue: Name,
+    to_exchange: Name,
+    routing_key: Text,
+    arguments: Arguments,
+}
+
+impl Binding {
+    pub(crate) fn keys(&mut self) -> Vec<Key<'_>> {
+        vec![
+            Key::later("exchange", &mut self.exchange, "where messages come from; must be given"),
+            Key::later("queue", &mut self.queue, "the queue they go to"),
+            Key::later("to_exchange", &mut self.to_exchange, "or the exchange they go to"),
+            Key::later("routing_key", &mut self.routing_key, "which of them"),
+            Key::later("arguments", &mut self.arguments, "which of them, for headers exchanges"),
+        ]
+    }
+
+    /// Whether exactly one destination is named.
+    pub(crate) fn has_one_destination(&self) -> bool {
+        self.queue.0.is_empty() != self.to_exchange.0.is_empty()
+    }
+}
