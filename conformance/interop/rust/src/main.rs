@@ -8,6 +8,11 @@
 //!
 //! Queues are declared by run.sh as `interop-rust-TEST`. The broker at `--auto-port` makes queues on attach, the other not.
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a client has sockets and clocks; the bans are for the pure crates"
+)]
 
 mod link;
 mod tests;
