@@ -33,6 +33,36 @@ fn bytes_come_back_in_order_whatever_the_pieces() {
 }
 
 #[test]
+fn a_peer_that_reads_late_gets_everything() {
+    // Small budgets, so that input is left in the socket again and again while output waits.
+    for budget in [600, 64 * 1024] {
+        let bed = Bed::start(|config| config.transmit_budget_bytes = budget);
+        let mut client = bed.connect();
+        let mut writer = client.stream.get_ref().try_clone().expect("clone");
+        let writing = std::thread::spawn(move || {
+            for number in 0..100_000 {
+                std::io::Write::write_all(
+                    &mut writer,
+                    format!("line {number} of a hundred thousand\n").as_bytes(),
+                )?;
+            }
+            std::io::Write::write_all(&mut writer, b"bye\n")
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        for number in 0..100_000 {
+            assert_eq!(
+                client.line(),
+                format!("line {number} of a hundred thousand")
+            );
+        }
+        assert_eq!(client.line(), "bye");
+        assert!(client.rest().is_empty());
+        writing.join().expect("no panic").expect("written");
+        bed.stop().expect("drained");
+    }
+}
+
+#[test]
 fn many_connections_are_served_on_several_threads() {
     let bed = Bed::start(|config| {
         config.io_threads = 3;

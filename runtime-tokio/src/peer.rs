@@ -170,7 +170,16 @@ impl Peer {
         if self.face.is_done() && self.output.is_empty() {
             return Err(End::Said);
         }
+        if self.is_paused && self.has_room_for_input() {
+            cx.waker().wake_by_ref();
+        }
         Ok(())
+    }
+
+    /// Whether the face wants input and earlier output does not wait.
+    fn has_room_for_input(&self) -> bool {
+        let room = self.output_bytes < self.seat.shared.transmit_bytes;
+        !self.is_eof && room && self.face.wants_read()
     }
 
     /// One read of the socket, when the face wants it and earlier output does not wait.
@@ -180,18 +189,16 @@ impl Peer {
         now: Now,
         scratch: &mut Scratch,
     ) -> Result<(), End> {
-        if self.is_eof
-            || !self.face.wants_read()
-            || self.output_bytes >= self.seat.shared.transmit_bytes
-        {
+        if self.is_paused && self.has_room_for_input() {
+            self.is_paused = false;
+            // Frames that the face left when it had enough; nothing wakes the task for those.
+            self.face.handle_input(now, &mut self.rest);
+        }
+        if !self.has_room_for_input() {
             self.is_paused = true;
             return Ok(());
         }
-        let resumed = std::mem::take(&mut self.is_paused) && !self.rest.is_empty();
-        if resumed {
-            self.face.handle_input(now, &mut self.rest);
-        }
-        if !self.face.wants_read() || !self.socket.poll_readable(cx) {
+        if !self.socket.poll_readable(cx) {
             return Ok(());
         }
         let mut buffer = std::mem::take(&mut scratch.input);
