@@ -3,6 +3,7 @@
 //! Scripts know only this trait, so the same script drives the broker in process (virtual time),
 //! the daemon over TCP, and any other broker.
 
+#[cfg(feature = "node")]
 pub mod node;
 pub mod tcp;
 

@@ -104,7 +104,7 @@ pub(super) const SCRIPTS: &[Script] = &[
     Script::new(
         AREA,
         "ME-15",
-        &["2.8.15-a", "3.2-b"],
+        &["1.2-a", "2.8.15-a", "3.2-b"],
         "a payload that is noise hurts its delivery at most",
         noise,
     ),

@@ -1,6 +1,7 @@
 //! The scripts, one module per area. `all` is the table that every runner walks.
 
 mod codec;
+mod encoding;
 mod flow;
 mod frame;
 mod header;
@@ -11,6 +12,7 @@ mod open;
 mod outcome;
 mod performative;
 mod quirk;
+mod quirk_python;
 mod sasl;
 mod session;
 mod settle;
@@ -27,6 +29,7 @@ pub fn all() -> Vec<Script> {
         header::SCRIPTS,
         frame::SCRIPTS,
         codec::SCRIPTS,
+        encoding::SCRIPTS,
         open::SCRIPTS,
         performative::SCRIPTS,
         message::SCRIPTS,
@@ -42,6 +45,7 @@ pub fn all() -> Vec<Script> {
         heartbeat::SCRIPTS,
         sasl::SCRIPTS,
         quirk::SCRIPTS,
+        quirk_python::SCRIPTS,
     ]
     .concat()
 }

@@ -19,14 +19,14 @@ pub(super) const SCRIPTS: &[Script] = &[
     Script::new(
         AREA,
         "OC-02",
-        &["2.4.1-a", "2.4.6-a"],
+        &["2.8.15-g", "2.4.1-a", "2.4.6-a"],
         "a begin before the open closes the connection",
         begin_first,
     ),
     Script::new(
         AREA,
         "OC-03",
-        &["2.4.1-d"],
+        &["2.8.15-g", "2.4.1-d"],
         "a second open closes the connection",
         second_open,
     ),
@@ -54,7 +54,7 @@ pub(super) const SCRIPTS: &[Script] = &[
     Script::new(
         AREA,
         "OC-07",
-        &["2.7.1-j", "2.7.1-k"],
+        &["2.7.1-i", "2.7.1-j", "2.7.1-k"],
         "unknown capabilities, properties and locales are ignored",
         unknown_extras,
     ),

@@ -200,6 +200,7 @@ fn dynamic(p: &mut crate::kit::Peer, policy: Option<&str>) -> Done<Option<String
             &[
                 "amqp:not-implemented",
                 "amqp:not-allowed",
+                "amqp:not-found",
                 "amqp:invalid-field",
                 "amqp:unauthorized-access",
             ],

@@ -96,7 +96,7 @@ pub fn hex_of(bytes: &[u8]) -> String {
 /// Bytes of a hex string; spaces are skipped. A script with bad hex is a bug, hence the panic.
 pub fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
-    assert!(digits.len() % 2 == 0, "odd hex: {text}");
+    assert!(digits.len().is_multiple_of(2), "odd hex: {text}");
     digits
         .chunks(2)
         .map(|pair| {
@@ -469,7 +469,7 @@ impl<'a> Reader<'a> {
 }
 
 fn pairs(items: Vec<Value>) -> Result<Vec<(Value, Value)>, BadValue> {
-    if items.len() % 2 != 0 {
+    if !items.len().is_multiple_of(2) {
         return Err(BadValue("odd map".into()));
     }
     let mut items = items.into_iter();

@@ -1,0 +1,179 @@
+//! Memory of the daemon under peers that take much and read little (MM-01, MM-02, MM-05), sized
+//! for continuous integration.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests own processes, sockets, files and clocks"
+)]
+
+mod common;
+
+use common::{Daemon, Flavour};
+use qq_conformance::bed::tcp::TcpBed;
+use qq_conformance::kit::{Env, Kit, Login};
+use qq_conformance::run::shared;
+use qq_conformance::script::Failure;
+use qq_conformance::wire::{message, perf};
+use std::rc::Rc;
+use std::time::Duration;
+
+const BOTH: [(Flavour, &str); 2] = [(Flavour::Tokio, "tokio"), (Flavour::Smol, "smol")];
+
+fn kit(daemon: &Daemon) -> Kit {
+    let env = Env {
+        login: Login::None,
+        run: "m".into(),
+        ..Env::fresh()
+    };
+    Kit::new(
+        shared(TcpBed::new("127.0.0.1", daemon.port)),
+        Rc::new(env),
+        "memory",
+    )
+}
+
+fn well<T>(result: Result<T, Failure>, daemon: &Daemon) -> T {
+    result.unwrap_or_else(|e| panic!("{e:?}\n{}", daemon.log()))
+}
+
+/// Publishes `count` settled messages of `size` octets.
+fn flood(kit: &mut Kit, daemon: &Daemon, queue: &str, count: u32, size: usize) {
+    let mut peer = well(kit.session_as("flood"), daemon);
+    well(peer.sender("s", 0, queue), daemon);
+    let payload = message::data(&vec![7; size]);
+    for id in 0..count {
+        well(peer.credit_wait(0), daemon);
+        let transfer = peer.transfer(0, id).with("settled", true);
+        assert!(
+            peer.send_with(0, transfer, &payload),
+            "the daemon closed the flood"
+        );
+        if id % 64 == 0 {
+            well(peer.pump(0), daemon);
+            peer.forget();
+        }
+    }
+    well(peer.close(), daemon);
+}
+
+/// MM-01: a huge credit and a reader that stops cost a bounded amount, and starve nobody.
+#[test]
+fn large_credit_and_no_reader() {
+    for (flavour, name) in BOTH {
+        let daemon = Daemon::start(flavour, &format!("{name}-credit"), "", "");
+        let mut kit = kit(&daemon);
+        flood(&mut kit, &daemon, "q1", 40_000, 1_024);
+        let mut idle = well(kit.session_as("idle"), &daemon);
+        well(idle.receiver("r", 0, "q1"), &daemon);
+        let before = daemon.resident_kib();
+        idle.window = u32::MAX / 2;
+        idle.credit(0, 100_000);
+        std::thread::sleep(Duration::from_secs(1));
+        let grown = daemon.resident_kib().saturating_sub(before);
+        assert!(
+            grown < 16 * 1_024,
+            "{grown} KiB for one reader that does not read"
+        );
+        let mut other = well(kit.session_as("other"), &daemon);
+        well(other.receiver("r", 0, "q1"), &daemon);
+        other.credit(0, 10);
+        well(other.must_get_all("r", 10), &daemon);
+        idle.cut();
+        well(other.close(), &daemon);
+    }
+}
+
+/// MM-02: publishers that never wait are held back by credit and by the socket, within a bound.
+#[test]
+fn fast_publishers() {
+    for (flavour, name) in BOTH {
+        let limits = "[limits]\nmemory_max = \"32MiB\"\n";
+        let daemon = Daemon::start(flavour, &format!("{name}-fast"), "", limits);
+        let mut kit = kit(&daemon);
+        let payload = message::data(&vec![7; 100_000]);
+        let before = daemon.resident_kib();
+        let mut peers = vec![];
+        for n in 0..5 {
+            let mut peer = well(kit.session_as(&format!("p{n}")), &daemon);
+            well(peer.sender("s", 0, "q1"), &daemon);
+            peers.push((peer, 0u32));
+        }
+        for _ in 0..200 {
+            for (peer, id) in &mut peers {
+                well(peer.pump(0), &daemon);
+                if peer.credit_left(0) > 0 {
+                    let transfer = peer.transfer(0, *id).with("settled", true);
+                    peer.send_with(0, transfer, &payload);
+                    *id += 1;
+                }
+            }
+        }
+        let sent: u32 = peers.iter().map(|(_, id)| id).sum();
+        let grown = daemon.resident_kib().saturating_sub(before);
+        // 32 MiB of messages, plus what is on its way: credit times size, bounded by the socket.
+        assert!(
+            grown < 96 * 1_024,
+            "{grown} KiB after {sent} messages of 100 kB"
+        );
+        for (peer, _) in &mut peers {
+            peer.cut();
+        }
+        let mut reader = well(kit.session_as("reader"), &daemon);
+        well(reader.receiver("r", 0, "q1"), &daemon);
+        reader.credit(0, 10);
+        well(reader.must_get_all("r", 10), &daemon);
+    }
+}
+
+/// MM-05: a long stream with aborts and releases neither leaks nor stalls.
+#[test]
+fn long_stream() {
+    for (flavour, name) in BOTH {
+        let daemon = Daemon::start(flavour, &format!("{name}-stream"), "", "");
+        let mut kit = kit(&daemon);
+        let mut peer = well(kit.session_as("stream"), &daemon);
+        well(peer.sender("s", 0, "q1"), &daemon);
+        well(peer.receiver("r", 1, "q1"), &daemon);
+        let sizes = [10, 1_000, 30_000, 100];
+        let total = 6_000u32;
+        let mut levels = vec![];
+        for id in 0..total {
+            well(peer.credit_wait(0), &daemon);
+            let payload = message::data(&vec![1; sizes[id as usize % sizes.len()]]);
+            if id % 50 == 49 {
+                let transfer = peer.transfer(0, id).with("more", true);
+                peer.send_with(0, transfer, &payload[..8]);
+                let abort = perf("transfer").with("handle", 0u32).with("aborted", true);
+                peer.send(0, abort);
+                continue;
+            }
+            peer.publish(0, id, &payload);
+            peer.credit(1, 1);
+            let got = well(peer.must_get("r"), &daemon);
+            assert_eq!(
+                got.payload.len(),
+                message::bare(&payload).len(),
+                "message {id}"
+            );
+            if id % 70 == 69 {
+                peer.settle(got.id, "released");
+                peer.credit(1, 1);
+                let again = well(peer.must_get("r"), &daemon);
+                peer.settle(again.id, "accepted");
+            } else {
+                peer.settle(got.id, "accepted");
+            }
+            peer.forget();
+            if id % 1_000 == 999 || id == 1_000 {
+                levels.push(daemon.resident_kib());
+            }
+        }
+        let (first, last) = (levels[0], levels[levels.len() - 1]);
+        assert!(
+            last < first + 8 * 1_024,
+            "{levels:?} KiB, round after round"
+        );
+        well(peer.close(), &daemon);
+        assert_eq!(well(kit.bodies("q1"), &daemon).len(), 0, "messages left");
+    }
+}
