@@ -123,7 +123,7 @@ impl Broker {
                     .map(|consumer| (self.consumers[*consumer].conn, self.consumers[*consumer].port)),
             )
             .collect();
-        let (id, is_durable) = (queue.id, queue.spec.durable);
+        let (id, is_durable) = (queue.id, queue.is_durable);
         for (conn, port) in ports {
             self.evict(at, conn, port, refusal.clone());
         }
@@ -164,10 +164,7 @@ impl Broker {
         for port in self.conns.conn(slot).open_ports() {
             self.close_port(at, slot, port, true);
         }
-        let owned: Vec<(usize, QueueId)> = self
-            .exclusive
-            .remove(&conn)
-            .unwrap_or_default();
+        let owned: Vec<(usize, QueueId)> = self.exclusive.remove(&conn).unwrap_or_default();
         for (queue, id) in owned {
             if self.is_queue(queue, id) {
                 self.delete_slot(at, queue);

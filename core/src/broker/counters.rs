@@ -91,4 +91,10 @@ impl Broker {
             producers: queue.producers.len(),
         })
     }
+
+    /// How many expiries of a queue are watched; bounded by its messages, whatever was settled since.
+    #[cfg(test)]
+    pub(super) fn watched_positions(&self, name: &str) -> usize {
+        self.queue_names.get(name).map_or(0, |slot| self.queues[*slot].backlog.watched())
+    }
 }

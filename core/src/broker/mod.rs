@@ -153,7 +153,7 @@ impl Broker {
                 Command::Settle { port, first, last, outcome, confirm } => {
                     self.settle(at, slot, port, first..=last, &outcome, confirm);
                 }
-                Command::Permit { port, limit, drain } => self.permit(slot, port, limit, drain),
+                Command::Permit { port, limit, drain } => self.permit(now, at, slot, port, limit, drain),
                 Command::OpenProducer { port, spec } => self.open_producer(at, slot, port, *spec),
                 Command::OpenConsumer { port, spec } => self.open_consumer(at, slot, port, *spec),
                 Command::Close { port, forget: _, lost } => self.close_port(at, slot, port, lost),

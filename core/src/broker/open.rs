@@ -206,7 +206,12 @@ impl Broker {
     /// A queue for one link, under a name that no other link of this process gets.
     fn make_dynamic(&mut self, conn: usize, port: Port, policy: LifetimePolicy) -> Result<usize, Refusal> {
         let id = self.conns.conn(conn).id;
-        let mut spec = QueueSpec::new(format!("amq.gen-{}-{}", id.0, port.0));
+        let mut name = format!("amq.gen-{}-{}", id.0, port.0);
+        if self.queue_names.contains_key(name.as_str()) {
+            // A node that outlived its link, and the port's number came round.
+            name = format!("{name}-{}", self.next_queue);
+        }
+        let mut spec = QueueSpec::new(name);
         spec.durable = false;
         let slot = self.make_queue(spec, None)?;
         self.queues[slot].lifetime = Some(Lifetime { policy, maker: Some((id, port)) });

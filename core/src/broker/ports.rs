@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::conn::{Conns, PortKind};
-use super::Broker;
-use crate::queue::{Chunks, View};
+use super::{Broker, Now};
+use crate::queue::{Chunks, Clock, View};
 use crate::store::BatchId;
 use crate::vocab::{LinkKey, Notice, Outcome, Port, QueueId, Ticket, Verdict};
 
@@ -154,8 +154,12 @@ impl Broker {
     }
 
     /// Executes `Permit`.
-    pub(super) fn permit(&mut self, conn: usize, port: Port, limit: u64, drain: bool) {
+    pub(super) fn permit(&mut self, now: Now, at: Clock, conn: usize, port: Port, limit: u64, drain: bool) {
         let Some(slot) = self.consumer_slot(conn, port) else { return };
+        if self.consumers[slot].is_draining {
+            // The older request is answered under the older permit.
+            self.dispatch(now, at, self.consumers[slot].queue);
+        }
         let consumer = &mut self.consumers[slot];
         consumer.limit = limit;
         let queue = &mut self.queues[consumer.queue];

@@ -111,7 +111,7 @@ impl Broker {
             }
         }
         let expires_ms = deadline_ms(now, message.envelope.ttl_ms, queue.spec.message_ttl_ms);
-        let is_durable = message.envelope.durable && queue.spec.durable;
+        let is_durable = message.envelope.durable && queue.is_durable;
         let mut entry = Entry::new(message, expires_ms, BatchId(0), is_durable);
         if entry.is_expired(at) {
             self.tally.expired += 1;

@@ -45,7 +45,7 @@ impl Broker {
         }
         if confirm {
             let notice = Notice::Settled { port, first: *range.start(), last: *range.end() };
-            if self.queues[queue].spec.durable {
+            if self.queues[queue].is_durable {
                 self.gate.tell_when_safe(conn, &mut self.conns, notice);
             } else {
                 self.conns.tell(conn, notice);

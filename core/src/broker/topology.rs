@@ -96,12 +96,11 @@ impl Broker {
             return Err(Refusal { reason: Reason::LimitExceeded, text });
         }
         let id = QueueId(self.next_queue);
-        let spec = Arc::new(spec);
-        // What belongs to one connection cannot survive the process that has it.
-        if spec.durable && !spec.exclusive {
-            self.gate.add(Op::QueueDeclared { queue: id, spec: Arc::clone(&spec) });
+        let slot = self.apply_declared(id, Arc::new(spec));
+        if self.queues[slot].is_durable {
+            let spec = Arc::clone(&self.queues[slot].spec);
+            self.gate.add(Op::QueueDeclared { queue: id, spec });
         }
-        let slot = self.apply_declared(id, spec);
         self.queues[slot].owner = owner;
         if let Some(owner) = owner {
             self.exclusive.entry(owner).or_default().push((slot, id));

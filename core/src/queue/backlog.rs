@@ -18,6 +18,9 @@ use crate::vocab::Message;
 /// A deadline that never comes.
 pub(crate) const NEVER_MS: u64 = u64::MAX;
 
+/// A position that is never reached.
+const NOWHERE: u64 = u64::MAX;
+
 /// How long to sleep at least when a wall clock deadline must be looked at again after the clock was set back.
 const RECHECK_MS: u64 = 1_000;
 
@@ -190,21 +193,7 @@ impl Backlog {
     /// The oldest waiting message that `view` may get, if it is not behind the gate.
     #[inline]
     pub(crate) fn next_for(&mut self, view: &mut View, persisted: BatchId) -> Option<u64> {
-        let mut best = if self.entries.entry(self.cursor).is_some() {
-            self.cursor
-        } else {
-            // Ahead of the cursor, messages leave by expiry, overflow and purge only: each gap is crossed once.
-            match self.entries.live_from(self.cursor) {
-                Some(seq) => {
-                    self.cursor = seq;
-                    seq
-                }
-                None => {
-                    self.cursor = self.entries.next();
-                    NEVER_MS
-                }
-            }
-        };
+        let mut best = self.advance();
         if let Some(&seq) = self.returned.first() {
             best = best.min(seq);
         }
@@ -215,6 +204,18 @@ impl Backlog {
         }
         let entry = self.entries.entry(best)?;
         (entry.batch <= persisted).then_some(best)
+    }
+
+    /// Moves the cursor to the next live entry and returns it. Ahead of the cursor, messages leave by expiry, overflow
+    /// and purge only; each such gap is crossed once.
+    #[inline]
+    fn advance(&mut self) -> u64 {
+        if self.entries.entry(self.cursor).is_some() {
+            return self.cursor;
+        }
+        let found = self.entries.live_from(self.cursor);
+        self.cursor = found.unwrap_or(self.entries.next());
+        found.unwrap_or(NOWHERE)
     }
 
     fn parked_for(&self, view: &mut View) -> Option<u64> {
@@ -308,15 +309,17 @@ impl Backlog {
     }
 
     /// The oldest waiting message, gate or not.
-    pub(crate) fn head(&self) -> Option<u64> {
-        [
-            self.returned.first().copied(),
-            self.parked.first().copied(),
-            self.entries.live_from(self.cursor),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+    pub(crate) fn head(&mut self) -> Option<u64> {
+        let ahead = self.advance();
+        let behind = self.returned.first().into_iter().chain(self.parked.first()).min();
+        let head = behind.map_or(ahead, |seq| ahead.min(*seq));
+        (head != NOWHERE).then_some(head)
+    }
+
+    /// Entries of the expiry heap.
+    #[cfg(test)]
+    pub(crate) fn watched(&self) -> usize {
+        self.expiry.len()
     }
 
     /// When a message may expire next.

@@ -25,6 +25,8 @@ pub(crate) struct Lifetime {
 pub(crate) struct Queue {
     pub(crate) id: QueueId,
     pub(crate) spec: Arc<QueueSpec>,
+    /// The store knows it. What belongs to one connection alone cannot survive the process that has it.
+    pub(crate) is_durable: bool,
     pub(crate) backlog: Backlog,
     /// The connection that holds it exclusively.
     pub(crate) owner: Option<ConnId>,
@@ -54,6 +56,7 @@ impl Queue {
     pub(crate) fn new(id: QueueId, spec: Arc<QueueSpec>) -> Self {
         Self {
             id,
+            is_durable: spec.durable && !spec.exclusive,
             spec,
             backlog: Backlog::default(),
             owner: None,

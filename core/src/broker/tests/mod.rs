@@ -1,4 +1,15 @@
-//! Tests of the broker by commands, without faces.
+//! Tests of the broker by commands, without faces: one file per topic.
 
+mod browse;
+mod expiry;
+mod gate;
 mod harness;
+mod limits;
+mod links;
+mod model;
+mod order;
+mod outcomes;
+mod permits;
+mod recovery;
+mod routing;
 mod smoke;

@@ -1,0 +1,270 @@
+//! Random walks against a model of a queue that is a plain list: every delivery must be the one that the list says.
+//!
+//! The model finds the next message by scanning from the front and knows no cursor, no sets and no chunks. All
+//! consumers are on one connection, so the order of its notices is the order of the deliveries. Seeds are printed on
+//! failure; the same seed walks the same way.
+
+use super::harness::*;
+use crate::broker::{BrokerConfig, QueueSpec};
+use crate::vocab::{ConsumerSpec, Delivered, Envelope, Notice, Outcome, Port};
+
+struct Random(u64);
+
+impl Random {
+    /// SplitMix64.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    fn index(&mut self, len: usize) -> usize {
+        self.below(len as u64) as usize
+    }
+}
+
+#[derive(Debug)]
+struct Listed {
+    text: String,
+    expires_at_ms: Option<u64>,
+    count: u32,
+    was_taken: bool,
+    /// Who has it, and under which delivery.
+    holder: Option<(Port, u64)>,
+    excluded: Vec<Port>,
+}
+
+#[derive(Debug)]
+struct Reader {
+    port: Port,
+    link: &'static str,
+    is_settled: bool,
+    sent: u64,
+    limit: u64,
+}
+
+struct Walk {
+    rig: Rig,
+    random: Random,
+    list: Vec<Listed>,
+    readers: Vec<Reader>,
+    clock_ms: u64,
+    published: u64,
+    next_port: u32,
+    deliveries: u64,
+}
+
+impl Walk {
+    fn new(seed: u64) -> Self {
+        let mut rig = Rig::new(BrokerConfig { hash_seed: seed, ..config([QueueSpec::new("q")]) });
+        rig.produce(A, P, named("q"));
+        Self {
+            rig,
+            random: Random(seed),
+            list: Vec::new(),
+            readers: Vec::new(),
+            clock_ms: 0,
+            published: 0,
+            next_port: 0,
+            deliveries: 0,
+        }
+    }
+
+    fn step(&mut self) {
+        match self.random.below(16) {
+            0..=3 => self.publish(),
+            4..=7 if !self.readers.is_empty() => self.permit(),
+            8..=11 if !self.readers.is_empty() => self.settle(),
+            12 if !self.readers.is_empty() => self.close(),
+            13 => {
+                let ms = self.random.below(30);
+                self.rig.sleep_ms(ms);
+                self.clock_ms += ms;
+            }
+            _ if self.readers.len() < 5 => self.open(),
+            _ => {}
+        }
+        self.rig.tick();
+        self.expire();
+        self.check_deliveries();
+        self.check_rest();
+    }
+
+    fn publish(&mut self) {
+        let mut commands = Vec::new();
+        // Mostly a few, now and then more than a chunk.
+        let count = if self.random.below(12) == 0 { 300 } else { 1 + self.random.below(6) };
+        for _ in 0..count {
+            let ttl_ms = (self.random.below(4) == 0).then(|| 1 + self.random.below(60));
+            let durable = self.random.below(2) == 0;
+            let text = self.published.to_string();
+            self.published += 1;
+            let envelope = Envelope { ttl_ms, durable, ..Envelope::default() };
+            commands.push(self.rig.next_publish(A, P, message(&text, envelope)));
+            self.list.push(Listed {
+                text,
+                expires_at_ms: ttl_ms.map(|ttl_ms| self.clock_ms + ttl_ms),
+                count: 0,
+                was_taken: false,
+                holder: None,
+                excluded: Vec::new(),
+            });
+        }
+        self.rig.commands(A, commands);
+    }
+
+    /// Opens a consumer; when its link is in use, that is stolen.
+    fn open(&mut self) {
+        let port = Port(self.next_port);
+        self.next_port += 1;
+        let link = ["a", "b", "c", "d", "e", "f"][self.random.index(6)];
+        let is_settled = self.random.below(5) == 0;
+        if let Some(old) = self.readers.iter().position(|reader| reader.link == link) {
+            let old = self.readers.remove(old);
+            self.put_back(old.port, 0, u64::MAX, &Outcome::Lost);
+        }
+        let spec = ConsumerSpec { key: key(link), settled: is_settled, ..consumer(named("q")) };
+        self.rig.consume(B, port, spec);
+        self.readers.push(Reader { port, link, is_settled, sent: 0, limit: 0 });
+    }
+
+    fn permit(&mut self) {
+        let reader = self.random.index(self.readers.len());
+        let range = if self.random.below(8) == 0 { 400 } else { 8 };
+        let limit = (self.readers[reader].sent + self.random.below(range)).saturating_sub(2);
+        self.readers[reader].limit = limit;
+        let port = self.readers[reader].port;
+        self.rig.permit(B, port, limit);
+    }
+
+    fn settle(&mut self) {
+        let reader = self.random.index(self.readers.len());
+        let Reader { port, sent, .. } = self.readers[reader];
+        let width = if self.random.below(4) == 0 { 400 } else { 3 };
+        let first = sent.saturating_sub(self.random.below(width + 2));
+        let last = first + self.random.below(width);
+        let outcome = match self.random.below(8) {
+            0..=2 => Outcome::Accepted,
+            3 => Outcome::Rejected { reason: None },
+            4 => Outcome::Released,
+            5 => failed(),
+            6 => not_here(),
+            _ => Outcome::Lost,
+        };
+        self.put_back(port, first, last, &outcome);
+        self.rig.settle(B, port, first, last, outcome);
+    }
+
+    fn close(&mut self) {
+        let reader = self.random.index(self.readers.len());
+        let port = self.readers.remove(reader).port;
+        let lost = self.random.below(2) == 0;
+        self.put_back(port, 0, u64::MAX, if lost { &Outcome::Lost } else { &Outcome::Released });
+        self.rig.close(B, port, lost);
+    }
+
+    /// What the end of attempts does to the list.
+    fn put_back(&mut self, port: Port, first: u64, last: u64, outcome: &Outcome) {
+        self.list.retain_mut(|message| {
+            let is_meant =
+                message.holder.is_some_and(|(holder, id)| holder == port && (first..=last).contains(&id));
+            if !is_meant {
+                return true;
+            }
+            message.holder = None;
+            match outcome {
+                Outcome::Accepted | Outcome::Rejected { .. } => return false,
+                Outcome::Lost | Outcome::Modified { failed: true, .. } => message.count += 1,
+                Outcome::Modified { undeliverable_here: true, .. } => message.excluded.push(port),
+                Outcome::Released | Outcome::Modified { .. } => {}
+            }
+            true
+        });
+    }
+
+    fn expire(&mut self) {
+        let clock_ms = self.clock_ms;
+        self.list
+            .retain(|message| message.holder.is_some() || message.expires_at_ms.is_none_or(|at_ms| at_ms > clock_ms));
+    }
+
+    /// The first message of the list that a reader may get.
+    fn next_for(&self, port: Port) -> Option<usize> {
+        self.list.iter().position(|message| message.holder.is_none() && !message.excluded.contains(&port))
+    }
+
+    fn check_deliveries(&mut self) {
+        self.rig.told(A);
+        for notice in self.rig.told(B) {
+            if let Notice::Deliver { port, delivered } = notice {
+                self.check_delivery(port, &delivered);
+            }
+        }
+        for reader in self.readers.iter().filter(|reader| reader.sent < reader.limit) {
+            assert_eq!(self.next_for(reader.port), None, "{reader:?} has a permit and gets nothing");
+        }
+    }
+
+    fn check_delivery(&mut self, port: Port, delivered: &Delivered) {
+        self.deliveries += 1;
+        let found = self.next_for(port).expect("the list has a message for the port");
+        let reader =
+            self.readers.iter_mut().find(|reader| reader.port == port).expect("deliveries go to open ports");
+        let listed = &mut self.list[found];
+        let got = (text(delivered), delivered.delivery.0, delivered.delivery_count, delivered.first_acquirer);
+        assert_eq!(got, (listed.text.clone(), reader.sent, listed.count, !listed.was_taken));
+        listed.was_taken = true;
+        listed.holder = Some((port, reader.sent));
+        reader.sent += 1;
+        assert!(reader.sent <= reader.limit, "{reader:?} got more than its permit");
+        if reader.is_settled {
+            self.list.remove(found);
+        }
+    }
+
+    fn check_rest(&self) {
+        let counters = self.rig.broker.counters();
+        let held = self.list.iter().filter(|message| message.holder.is_some()).count();
+        let bytes: usize = self.list.iter().map(|message| message.text.len() + 160).sum();
+        assert_eq!(
+            (counters.messages, counters.unsettled, counters.bytes, counters.consumers),
+            (self.list.len(), held, bytes, self.readers.len())
+        );
+    }
+
+    /// In the end everything that is left comes out in order, and nothing stays.
+    fn finish(mut self) -> u64 {
+        while !self.readers.is_empty() {
+            self.close();
+            self.check_deliveries();
+        }
+        self.expire();
+        self.next_port += 1;
+        let port = Port(self.next_port);
+        self.rig.consume(B, port, ConsumerSpec { settled: true, ..consumer(named("q")) });
+        self.rig.permit(B, port, u64::MAX);
+        let rest = self.rig.texts(B, port);
+        let expected: Vec<_> = self.list.iter().map(|message| message.text.clone()).collect();
+        assert_eq!(rest, expected);
+        let counters = self.rig.broker.counters();
+        assert_eq!((counters.messages, counters.bytes, counters.unsettled), (0, 0, 0));
+        self.deliveries
+    }
+}
+
+#[test]
+fn a_queue_delivers_what_a_plain_list_would() {
+    let mut deliveries = 0;
+    for seed in 0..60 {
+        println!("seed {seed}");
+        let mut walk = Walk::new(seed);
+        for _ in 0..400 {
+            walk.step();
+        }
+        deliveries += walk.finish();
+    }
+    println!("{deliveries} deliveries were checked");
+    assert!(deliveries > 20_000, "{deliveries} deliveries are too few to mean anything");
+}
