@@ -6,13 +6,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use qq_core::face::{FaceFactory, PeerInfo};
+use qq_runtime::{Admitted, Listener, Seat, Shared, Shutdown};
 
 use crate::acceptor::Acceptor;
-use crate::admission::Admitted;
-use crate::config::Listener;
 use crate::io::Spawner;
-use crate::peer::{Peer, Seat, Shared};
-use crate::shutdown::Shutdown;
+use crate::peer::Peer;
 use crate::socket::Socket;
 use crate::timer::Timer;
 
@@ -72,7 +70,7 @@ impl AcceptLoop {
         }
         let now = self.shared.clock.now().mono;
         self.accept(cx, now);
-        if self.shared.admission().thin_out(now) {
+        if self.shared.thin_out(now) {
             self.timer
                 .arm(cx, &self.shared.clock, now, now + LOOK_AGAIN);
         }
@@ -100,7 +98,7 @@ impl AcceptLoop {
     }
 
     fn welcome(&mut self, now: Duration, stream: TcpStream, address: SocketAddr) {
-        let admitted = self.shared.admission().admit(now, address.ip());
+        let admitted = self.shared.admit(now, address.ip());
         let (conn, mailbox) = match admitted {
             Admitted::In(conn, mailbox) => (conn, mailbox),
             Admitted::Later => {

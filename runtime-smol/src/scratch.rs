@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use qq_core::vocab::Command;
 
-use crate::post::Mail;
+use qq_runtime::Mail;
 
 /// Everything empty between turns.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use smol::Timer as Sleep;
 
-use crate::clock::Clock;
+use qq_runtime::Clock;
 
 /// Wakes its task at the deadline or earlier, never later; the task compares with the clock.
 #[derive(Default)]

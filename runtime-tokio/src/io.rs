@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::shutdown::Shutdown;
+use qq_runtime::Shutdown;
 
 /// Gives tasks to threads; shared by whoever makes tasks.
 pub(crate) struct Spawner {

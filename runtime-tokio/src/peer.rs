@@ -2,19 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use qq_core::broker::{Event, Now};
 use qq_core::face::Face;
-use qq_core::vocab::ConnId;
+use qq_runtime::{Letter, Mail, Seat};
 
-use crate::admission::Admission;
-use crate::clock::Clock;
-use crate::post::{Inbox, Letter, Mail, Mailbox};
 use crate::scratch::{Scratch, with_scratch};
 use crate::socket::Socket;
 use crate::timer::Timer;
@@ -27,45 +22,12 @@ const SLICES_MAX: usize = 64;
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 256 * 1024;
 
-/// What all connections share.
-pub(crate) struct Shared {
-    pub(crate) clock: Clock,
-    pub(crate) inbox: Arc<Inbox>,
-    pub(crate) admission: Mutex<Admission>,
-    pub(crate) slow_reader: Duration,
-    pub(crate) read_bytes: usize,
-    pub(crate) transmit_bytes: usize,
-}
-
-impl Shared {
-    pub(crate) fn admission(&self) -> MutexGuard<'_, Admission> {
-        self.admission
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Why a connection has nothing more to do with the broker.
 enum End {
     /// Everything was said.
     Said,
     /// The socket failed or must be cut.
     Lost(String),
-}
-
-/// A connection's place in the books; dropped last, whatever ends the task.
-pub(crate) struct Seat {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) conn: ConnId,
-    pub(crate) ip: IpAddr,
-    pub(crate) mailbox: Arc<Mailbox>,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.shared.admission().leave(self.conn, self.ip);
-        self.shared.inbox.push(Letter::Leave(self.conn));
-    }
 }
 
 /// One connection's task.
@@ -240,10 +202,7 @@ impl Peer {
         let shared = &self.seat.shared;
         if !self.is_joined && (self.face.is_authenticated() || !scratch.commands.is_empty()) {
             self.is_joined = true;
-            shared.admission().authenticated(self.seat.conn);
-            shared
-                .inbox
-                .push(Letter::Join(self.seat.conn, Arc::clone(&self.seat.mailbox)));
+            self.seat.join();
         }
         if !scratch.commands.is_empty() {
             let commands = std::mem::take(&mut scratch.commands);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 
-/// Shared by the binary and [`crate::run`]; clones are the same switch.
+/// Shared by the binary and the run; clones are the same switch.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     inner: Arc<Inner>,
@@ -31,7 +31,7 @@ impl Shutdown {
     }
 
     /// How often it was thrown. The task is woken by the next time.
-    pub(crate) fn poll_level(&self, cx: &Context<'_>) -> usize {
+    pub fn poll_level(&self, cx: &Context<'_>) -> usize {
         let mut wakers = self.wakers();
         if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
             wakers.push(cx.waker().clone());

@@ -58,7 +58,18 @@ impl Default for Config {
     }
 }
 
-/// Why [`crate::run`] ended other than by a drain.
+impl Config {
+    /// The number of IO threads to start.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        match self.io_threads {
+            0 => std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).max(1)),
+            given => given,
+        }
+    }
+}
+
+/// Why a run ended other than by a drain.
 #[derive(Debug)]
 pub enum RuntimeError {
     /// The operating system refused a thread or a socket; nothing was served.

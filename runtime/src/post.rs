@@ -10,7 +10,7 @@ use qq_core::broker::Event;
 use qq_core::vocab::{ConnId, Notice, Refusal};
 
 /// What arrives at the broker's task.
-pub(crate) enum Letter {
+pub enum Letter {
     /// A connection passed its hand-shake; its notices go there.
     Join(ConnId, Arc<Mailbox>),
     /// For the broker.
@@ -20,7 +20,7 @@ pub(crate) enum Letter {
 }
 
 /// What arrives at a connection's task.
-pub(crate) enum Mail {
+pub enum Mail {
     /// From the broker.
     Notices(Vec<Notice>),
     /// Close politely.
@@ -29,11 +29,13 @@ pub(crate) enum Mail {
     Evict,
 }
 
-pub(crate) type Inbox = Post<Letter>;
-pub(crate) type Mailbox = Post<Mail>;
+/// The broker's task reads it.
+pub type Inbox = Post<Letter>;
+/// A connection's task reads it.
+pub type Mailbox = Post<Mail>;
 
 /// A list with one reader.
-pub(crate) struct Post<T> {
+pub struct Post<T> {
     state: Mutex<State<T>>,
 }
 
@@ -42,8 +44,16 @@ struct State<T> {
     waker: Option<Waker>,
 }
 
+impl<T> Default for Post<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Post<T> {
-    pub(crate) fn new() -> Self {
+    /// Empty.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             state: Mutex::new(State {
                 items: Vec::new(),
@@ -53,7 +63,7 @@ impl<T> Post<T> {
     }
 
     /// Appends, and wakes the reader when it had nothing.
-    pub(crate) fn push(&self, item: T) {
+    pub fn push(&self, item: T) {
         let mut state = self.lock();
         state.items.push(item);
         let waker = if state.items.len() == 1 {
@@ -68,7 +78,7 @@ impl<T> Post<T> {
     }
 
     /// Swaps the list with an empty one and asks to be woken by the next item.
-    pub(crate) fn poll_take(&self, cx: &Context<'_>, into: &mut Vec<T>) {
+    pub fn poll_take(&self, cx: &Context<'_>, into: &mut Vec<T>) {
         debug_assert!(into.is_empty());
         let mut state = self.lock();
         std::mem::swap(&mut state.items, into);

@@ -31,9 +31,10 @@ impl Clock {
         }
     }
 
-    /// The runtime's name for a moment of this clock. A moment beyond what it can name becomes one far away, so that
+    /// The system's name for a moment of this clock. A moment beyond what it can name becomes one far away, so that
     /// a peer's largest time-out is no overflow.
-    pub(crate) fn instant(&self, at: Duration) -> Instant {
+    #[must_use]
+    pub fn instant(&self, at: Duration) -> Instant {
         const FAR: Duration = Duration::from_secs(365 * 86_400);
         self.epoch + at.min(self.epoch.elapsed() + FAR)
     }

@@ -10,11 +10,10 @@ use qq_core::broker::{Action, Broker, Event, Now};
 use qq_core::vocab::{ConnId, Reason, Refusal};
 
 use crate::config::RuntimeError;
-use crate::peer::Shared;
 use crate::post::{Letter, Mail, Mailbox};
+use crate::shared::Shared;
 use crate::shutdown::Shutdown;
 use crate::store::StorePort;
-use crate::timer::Timer;
 
 /// How long connections get to say their last words.
 const CLOSE_GRACE: Duration = Duration::from_secs(2);
@@ -32,7 +31,7 @@ enum Phase {
 }
 
 /// The broker and who it talks to.
-pub(crate) struct Driver {
+pub struct Driver {
     broker: Broker,
     store: StorePort,
     shared: Arc<Shared>,
@@ -40,7 +39,6 @@ pub(crate) struct Driver {
     drain_grace: Duration,
     letters: Vec<Letter>,
     mailboxes: HashMap<ConnId, Arc<Mailbox>>,
-    timer: Timer,
     phase: Phase,
     failure: Option<String>,
 }
@@ -61,7 +59,6 @@ impl Driver {
             drain_grace,
             letters: Vec::new(),
             mailboxes: HashMap::new(),
-            timer: Timer::default(),
             phase: Phase::Serving,
             failure: None,
         }
@@ -69,7 +66,7 @@ impl Driver {
 
     /// One turn; ready when every connection is closed. A broker that panics cannot be trusted with another event:
     /// the process ends, and the next one starts from the store.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         catch_unwind(AssertUnwindSafe(|| self.poll_turn(cx))).unwrap_or_else(|_| {
             log::error!(
                 "the broker panicked; the process ends so that it can restart from its store"
@@ -79,8 +76,24 @@ impl Driver {
         })
     }
 
+    /// When [`Driver::poll`] wants to be called next, if nothing wakes it before.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let phase = match self.phase {
+            Phase::Serving => None,
+            Phase::Draining { until } | Phase::Closing { until } => Some(until),
+        };
+        [self.broker.poll_timeout(), phase]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
     /// Makes everything safe and tells how the run ended.
-    pub(crate) fn finish(self) -> Result<(), RuntimeError> {
+    ///
+    /// # Errors
+    /// When the broker gave up or the store could not be flushed.
+    pub fn finish(self) -> Result<(), RuntimeError> {
         let closed = self.store.close();
         match self.failure {
             Some(text) => Err(RuntimeError::Failed(text)),
@@ -100,21 +113,7 @@ impl Driver {
             self.broker.handle_timeout(now);
         }
         self.run_broker(now);
-        let phase = match self.poll_phase(cx, now) {
-            Poll::Ready(()) => return Poll::Ready(()),
-            Poll::Pending => match self.phase {
-                Phase::Serving => None,
-                Phase::Draining { until } | Phase::Closing { until } => Some(until),
-            },
-        };
-        if let Some(deadline) = [self.broker.poll_timeout(), phase]
-            .into_iter()
-            .flatten()
-            .min()
-        {
-            self.timer.arm(cx, &self.shared.clock, now.mono, deadline);
-        }
-        Poll::Pending
+        self.poll_phase(cx, now)
     }
 
     fn handle_letter(&mut self, now: Now, letter: Letter) {
