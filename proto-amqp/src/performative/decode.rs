@@ -1,0 +1,82 @@
+//! The body of a frame: one performative, and behind a transfer its payload (part 2, 2.3.2).
+
+use alloc::boxed::Box;
+
+use bytes::{Bytes, BytesMut};
+
+use super::descriptor::code_of_symbol;
+use super::{Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer};
+use crate::codec::{Reader, code};
+use crate::types::DecodeError;
+
+/// One performative. Large and rare ones are boxed, to keep the frequent ones cheap to move.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Performative {
+    /// Negotiates a connection.
+    Open(Box<Open>),
+    /// Begins a session.
+    Begin(Box<Begin>),
+    /// Attaches a link.
+    Attach(Box<Attach>),
+    /// Updates windows and credit.
+    Flow(Flow),
+    /// Carries a message or a piece of it.
+    Transfer(Transfer),
+    /// Tells what became of deliveries.
+    Disposition(Disposition),
+    /// Takes a link off its session.
+    Detach(Detach),
+    /// Ends a session.
+    End(End),
+    /// Ends a connection.
+    Close(Close),
+}
+
+impl Performative {
+    /// Reads the body of a frame and tells where the payload begins.
+    ///
+    /// # Errors
+    /// The first rule that the bytes break. Bytes behind any performative but a transfer are an error too.
+    #[inline]
+    pub fn decode(body: &Bytes) -> Result<(Self, usize), DecodeError> {
+        let mut reader = Reader::new(body);
+        if reader.byte()? != code::DESCRIBED {
+            return Err(DecodeError::NotDescribedList);
+        }
+        let found = reader.descriptor(code_of_symbol)?;
+        let performative = match found {
+            Some(Transfer::DESCRIPTOR) => {
+                let transfer = Transfer::read_fields(&mut reader)?;
+                return Ok((Self::Transfer(transfer), reader.at()));
+            }
+            Some(Disposition::DESCRIPTOR) => Self::Disposition(Disposition::read_fields(&mut reader)?),
+            Some(Flow::DESCRIPTOR) => Self::Flow(Flow::read_fields(&mut reader)?),
+            Some(Attach::DESCRIPTOR) => Self::Attach(Box::new(Attach::read_fields(&mut reader)?)),
+            Some(Detach::DESCRIPTOR) => Self::Detach(Detach::read_fields(&mut reader)?),
+            Some(Begin::DESCRIPTOR) => Self::Begin(Box::new(Begin::read_fields(&mut reader)?)),
+            Some(End::DESCRIPTOR) => Self::End(End::read_fields(&mut reader)?),
+            Some(Open::DESCRIPTOR) => Self::Open(Box::new(Open::read_fields(&mut reader)?)),
+            Some(Close::DESCRIPTOR) => Self::Close(Close::read_fields(&mut reader)?),
+            _ => return Err(DecodeError::UnknownDescriptor(found)),
+        };
+        if reader.left() > 0 {
+            return Err(DecodeError::TrailingBytes);
+        }
+        Ok((performative, reader.at()))
+    }
+
+    /// Appends the encoded form.
+    pub fn encode(&self, buf: &mut BytesMut) {
+        match self {
+            Self::Open(open) => open.encode(buf),
+            Self::Begin(begin) => begin.encode(buf),
+            Self::Attach(attach) => attach.encode(buf),
+            Self::Flow(flow) => flow.encode(buf),
+            Self::Transfer(transfer) => transfer.encode(buf),
+            Self::Disposition(disposition) => disposition.encode(buf),
+            Self::Detach(detach) => detach.encode(buf),
+            Self::End(end) => end.encode(buf),
+            Self::Close(close) => close.encode(buf),
+        }
+    }
+}
