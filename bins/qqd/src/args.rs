@@ -80,15 +80,24 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_refused_on_one_line() {
-        for args in [&["--confg", "x"][..], &["broker.toml"], &["--config"], &["--check-config=1"]] {
-            let Parsed::Wrong(text) = of(args) else { panic!("{args:?} was taken") };
+        for args in [
+            &["--confg", "x"][..],
+            &["broker.toml"],
+            &["--config"],
+            &["--check-config=1"],
+        ] {
+            let Parsed::Wrong(text) = of(args) else {
+                panic!("{args:?} was taken")
+            };
             assert!(!text.contains('\n') && !text.is_empty(), "{text}");
         }
     }
 
     #[test]
     fn help_names_every_option() {
-        let Parsed::Help(text) = of(&["--help"]) else { panic!("no help") };
+        let Parsed::Help(text) = of(&["--help"]) else {
+            panic!("no help")
+        };
         for option in ["--config", "--check-config", "--print-config", "--version"] {
             assert!(text.contains(option), "{text}");
         }

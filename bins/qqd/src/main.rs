@@ -9,7 +9,13 @@
 
 mod args;
 mod config;
+mod face;
+mod listen;
+mod logging;
 mod memory;
+mod runtime;
+mod serve;
+mod signals;
 mod users;
 
 use std::io::Write;
@@ -27,17 +33,20 @@ const EXIT_USAGE: u8 = 2;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let args: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
     match args::parse(&args) {
         Parsed::Run(args) if args.version => say(&format!("qqd {}\n", env!("CARGO_PKG_VERSION"))),
-        Parsed::Run(args) => start(&args),
+        Parsed::Run(args) => start(args),
         Parsed::Help(text) => say(&text),
         Parsed::Wrong(text) => complain([text]),
     }
 }
 
-fn start(args: &Args) -> ExitCode {
-    let (mut config, users) = match read(args) {
+fn start(args: Args) -> ExitCode {
+    let (mut config, users) = match read(&args) {
         Ok(read) => read,
         Err(problems) => return complain(problems),
     };
@@ -50,15 +59,23 @@ fn start(args: &Args) -> ExitCode {
         }
         return say("configuration is valid\n");
     }
-    let _ = users;
-    ExitCode::SUCCESS
+    serve::serve(args, &config, users)
 }
 
 /// Reads the configuration and the files that it names.
 fn read(args: &Args) -> Result<(Config, Users), Vec<Problem>> {
-    let source = args.config.as_deref().map(Source::read).transpose().map_err(|problem| vec![problem])?;
-    let variables = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
+    let source = args
+        .config
+        .as_deref()
+        .map(Source::read)
+        .transpose()
+        .map_err(|problem| vec![problem])?;
+    let variables = std::env::vars_os().filter_map(|(name, value)| {
+        Some((
+            name.into_string().ok()?,
+            value.to_string_lossy().into_owned(),
+        ))
+    });
     let config = config::load(source.as_ref(), variables)?;
     let users = match &config.auth.users_file.0 {
         Some(path) => Users::read(path).map_err(|problem| vec![problem])?,

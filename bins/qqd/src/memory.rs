@@ -4,17 +4,33 @@ use std::fs;
 
 /// 40 % of the memory of the control group or the machine, whichever is smaller; 1 GiB when neither can be read.
 pub(crate) fn share_of_available() -> usize {
-    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_of_meminfo(&text));
-    let groups = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
-    let group = groups.iter().filter_map(|path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok());
+    let machine = fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| total_of_meminfo(&text));
+    let groups = [
+        "/sys/fs/cgroup/memory.max",
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    ];
+    let group = groups
+        .iter()
+        .filter_map(|path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok());
     let available = group.chain(machine).min();
-    available.map_or(1 << 30, |bytes| usize::try_from(bytes / 5 * 2).unwrap_or(usize::MAX))
+    available.map_or(1 << 30, |bytes| {
+        usize::try_from(bytes / 5 * 2).unwrap_or(usize::MAX)
+    })
 }
 
 /// The line `MemTotal:  16303428 kB`, in bytes.
 fn total_of_meminfo(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1_024)
 }
 
 #[cfg(test)]

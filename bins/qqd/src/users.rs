@@ -29,8 +29,14 @@ impl Users {
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(path, &text),
             Err(error) => {
-                let origin = Origin::File { path: path.to_owned(), line: 0 };
-                Err(Problem::new(origin, format!("users file cannot be read: {error}")))
+                let origin = Origin::File {
+                    path: path.to_owned(),
+                    line: 0,
+                };
+                Err(Problem::new(
+                    origin,
+                    format!("users file cannot be read: {error}"),
+                ))
             }
         }
     }
@@ -39,14 +45,22 @@ impl Users {
         let mut passwords = BTreeMap::new();
         for (index, line) in text.lines().enumerate() {
             let wrong = |what: &str| {
-                let origin = Origin::File { path: path.to_owned(), line: index + 1 };
-                Err(Problem::new(origin, format!("{what}; a user is written as name:password")))
+                let origin = Origin::File {
+                    path: path.to_owned(),
+                    line: index + 1,
+                };
+                Err(Problem::new(
+                    origin,
+                    format!("{what}; a user is written as name:password"),
+                ))
             };
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
             }
             // The line itself is never quoted: it may be a password without a name.
-            let Some((name, password)) = line.split_once(':') else { return wrong("no colon in this line") };
+            let Some((name, password)) = line.split_once(':') else {
+                return wrong("no colon in this line");
+            };
             if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
                 return wrong("a name must have 1 to 255 bytes and no control characters");
             }
@@ -54,9 +68,14 @@ impl Users {
                 return wrong("a password must not be empty or contain a zero byte");
             }
             if password.starts_with('{') {
-                return wrong("passwords that begin with '{' are kept for hashed forms, which this build does not have");
+                return wrong(
+                    "passwords that begin with '{' are kept for hashed forms, which this build does not have",
+                );
             }
-            if passwords.insert(name.to_owned(), password.to_owned()).is_some() {
+            if passwords
+                .insert(name.to_owned(), password.to_owned())
+                .is_some()
+            {
                 return wrong("this name is there twice");
             }
         }
@@ -113,7 +132,11 @@ mod tests {
             (b"\0ann\0s3cret\0", false),
             (b"", false),
         ] {
-            assert_eq!(users.is_plain_accepted(response), is_accepted, "{response:?}");
+            assert_eq!(
+                users.is_plain_accepted(response),
+                is_accepted,
+                "{response:?}"
+            );
         }
     }
 

@@ -1,5 +1,10 @@
 //! Configuration from outside: what is accepted is shown by `--print-config`, what is not is refused with exit code 2
 //! and a line that names file, line, key and the allowed form (cases CF-01 and CF-02).
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests of a process own files, sockets and clocks"
+)]
 
 mod common;
 
@@ -9,14 +14,19 @@ use common::{Scratch, qqd};
 fn printed(toml: &str, section: &str, key: &str) -> Option<String> {
     let body = toml.split_once(&format!("[{section}]\n"))?.1;
     let body = body.split("\n[").next()?;
-    let line = body.lines().find_map(|line| line.strip_prefix(&format!("{key} = ")))?;
+    let line = body
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("{key} = ")))?;
     Some(line.to_owned())
 }
 
 /// `--check-config` and a start give the same lines and code; the lines are returned.
 fn refusal(scratch: &Scratch, toml: &str) -> String {
     let path = scratch.file("broker.toml", toml);
-    let checked = qqd().args(["--config", &path, "--check-config"]).output().expect("qqd runs");
+    let checked = qqd()
+        .args(["--config", &path, "--check-config"])
+        .output()
+        .expect("qqd runs");
     let started = qqd().args(["--config", &path]).output().expect("qqd runs");
     assert_eq!(checked.status.code(), Some(2), "{toml}");
     assert_eq!(started.status.code(), Some(2), "{toml}");
@@ -30,25 +40,74 @@ fn refusal(scratch: &Scratch, toml: &str) -> String {
 fn without_anything_the_defaults_are_valid() {
     let output = qqd().arg("--check-config").output().expect("qqd runs");
     assert_eq!(output.status.code(), Some(0));
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]
 fn cf_01_unknown_and_misplaced_keys_are_refused_with_a_hint() {
     let scratch = Scratch::new("cf01");
     for (toml, line, key, hint) in [
-        ("[server]\ntls_enabld = true\n", 2, "server.tls_enabld", "did you mean \"tls_enabled\"?"),
-        ("[Server]\namqp_port = 1\n", 1, "Server", "did you mean \"server\"?"),
-        ("sasl.enable = true\n", 1, "sasl.enable", "did you mean \"enabled\"?"),
-        ("[[listeners]]\nport = 1\n", 1, "listeners", "allowed are server, storage"),
-        ("[[server]]\namqp_port = 1\n", 1, "server", "must be one table, written [server]"),
-        ("[server]\namqp_port = 1\namqp_port = 2\n", 3, "amqp_port", "duplicate key"),
+        (
+            "[server]\ntls_enabld = true\n",
+            2,
+            "server.tls_enabld",
+            "did you mean \"tls_enabled\"?",
+        ),
+        (
+            "[Server]\namqp_port = 1\n",
+            1,
+            "Server",
+            "did you mean \"server\"?",
+        ),
+        (
+            "sasl.enable = true\n",
+            1,
+            "sasl.enable",
+            "did you mean \"enabled\"?",
+        ),
+        (
+            "[[listeners]]\nport = 1\n",
+            1,
+            "listeners",
+            "allowed are server, storage",
+        ),
+        (
+            "[[server]]\namqp_port = 1\n",
+            1,
+            "server",
+            "must be one table, written [server]",
+        ),
+        (
+            "[server]\namqp_port = 1\namqp_port = 2\n",
+            3,
+            "amqp_port",
+            "duplicate key",
+        ),
         ("[server]\n[server]\n", 2, "server", "duplicate key"),
-        ("[server]\nlevel = \"info\"\n", 2, "server.level", "it belongs under [logging]"),
-        ("amqp_port = 1\n", 1, "amqp_port", "it belongs under [server]"),
+        (
+            "[server]\nlevel = \"info\"\n",
+            2,
+            "server.level",
+            "it belongs under [logging]",
+        ),
+        (
+            "amqp_port = 1\n",
+            1,
+            "amqp_port",
+            "it belongs under [server]",
+        ),
         ("queue = 3\n", 1, "queue", "written [[queue]]"),
         ("[queue]\nname = \"a\"\n", 1, "queue", "written [[queue]]"),
-        ("[[queue]]\nmax_lenght = 3\nname = \"a\"\n", 2, "queue.max_lenght", "did you mean \"max_length\"?"),
+        (
+            "[[queue]]\nmax_lenght = 3\nname = \"a\"\n",
+            2,
+            "queue.max_lenght",
+            "did you mean \"max_length\"?",
+        ),
         ("[[queue]]\ndurable = true\n", 1, "queue", "needs a name"),
         ("[[queue]]\nname = \"_mine\"\n", 1, "queue.name", "reserved"),
         (
@@ -57,12 +116,23 @@ fn cf_01_unknown_and_misplaced_keys_are_refused_with_a_hint() {
             "queue.max_length",
             "declared before with another max_length",
         ),
-        ("[server]\namqp_port 5672\n", 2, "amqp_port", "not valid TOML"),
+        (
+            "[server]\namqp_port 5672\n",
+            2,
+            "amqp_port",
+            "not valid TOML",
+        ),
     ] {
         let text = refusal(&scratch, toml);
         let first = text.lines().next().expect("a line");
-        assert!(first.starts_with(&format!("qqd: broker.toml:{line}: ")), "{toml}: {text}");
-        assert!(first.contains(key) && first.contains(hint), "{toml}: {text}");
+        assert!(
+            first.starts_with(&format!("qqd: broker.toml:{line}: ")),
+            "{toml}: {text}"
+        );
+        assert!(
+            first.contains(key) && first.contains(hint),
+            "{toml}: {text}"
+        );
         assert_eq!(text.lines().count(), 1, "{text}");
     }
 }
@@ -70,11 +140,21 @@ fn cf_01_unknown_and_misplaced_keys_are_refused_with_a_hint() {
 #[test]
 fn all_problems_are_named_at_once_in_the_order_of_lines() {
     let scratch = Scratch::new("all");
-    let text = refusal(&scratch, "[server]\namqp_port = 70000\n[sasl]\nenabled = 1\n[limits]\nlinks_max = 0\n");
+    let text = refusal(
+        &scratch,
+        "[server]\namqp_port = 70000\n[sasl]\nenabled = 1\n[limits]\nlinks_max = 0\n",
+    );
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3, "{text}");
-    for (line, (number, key)) in lines.iter().zip([(2, "server.amqp_port"), (4, "sasl.enabled"), (6, "limits.links_max")]) {
-        assert!(line.contains(&format!("broker.toml:{number}: {key} = ")), "{text}");
+    for (line, (number, key)) in lines.iter().zip([
+        (2, "server.amqp_port"),
+        (4, "sasl.enabled"),
+        (6, "limits.links_max"),
+    ]) {
+        assert!(
+            line.contains(&format!("broker.toml:{number}: {key} = ")),
+            "{text}"
+        );
     }
 }
 
@@ -114,14 +194,24 @@ fn cf_02_durations_sizes_and_ports_are_taken_as_shown_or_refused() {
         match shown {
             Some(shown) => {
                 let path = scratch.file("good.toml", &toml);
-                let output = qqd().args(["--config", &path, "--print-config"]).output().expect("qqd runs");
+                let output = qqd()
+                    .args(["--config", &path, "--print-config"])
+                    .output()
+                    .expect("qqd runs");
                 assert_eq!(output.status.code(), Some(0), "{toml}");
                 let text = String::from_utf8(output.stdout).expect("UTF-8");
-                assert_eq!(printed(&text, "server", key).as_deref(), Some(*shown), "{toml}");
+                assert_eq!(
+                    printed(&text, "server", key).as_deref(),
+                    Some(*shown),
+                    "{toml}"
+                );
             }
             None => {
                 let text = refusal(&scratch, &toml);
-                assert!(text.starts_with(&format!("qqd: broker.toml:3: server.{key} = ")), "{text}");
+                assert!(
+                    text.starts_with(&format!("qqd: broker.toml:3: server.{key} = ")),
+                    "{text}"
+                );
                 assert!(text.contains("allowed is a"), "{text}");
                 assert_eq!(text.lines().count(), 1, "{text}");
             }
@@ -132,7 +222,10 @@ fn cf_02_durations_sizes_and_ports_are_taken_as_shown_or_refused() {
 #[test]
 fn variables_win_over_the_file_and_are_named_when_wrong() {
     let scratch = Scratch::new("env");
-    let path = scratch.file("broker.toml", "[server]\namqp_port = 1111\nidle_timeout = \"5m\"\n");
+    let path = scratch.file(
+        "broker.toml",
+        "[server]\namqp_port = 1111\nidle_timeout = \"5m\"\n",
+    );
     let output = qqd()
         .args(["--config", &path, "--print-config"])
         .env("QQ_SERVER_AMQP_PORT", "2222")
@@ -142,26 +235,58 @@ fn variables_win_over_the_file_and_are_named_when_wrong() {
         .output()
         .expect("qqd runs");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert_eq!(printed(&text, "server", "amqp_port").as_deref(), Some("2222"));
-    assert_eq!(printed(&text, "server", "idle_timeout").as_deref(), Some("\"300s\""));
-    assert_eq!(printed(&text, "limits", "message_size_max").as_deref(), Some("\"1MiB\""));
-    assert_eq!(printed(&text, "defaults", "auto_create_queues").as_deref(), Some("true"));
-    assert_eq!(printed(&text, "defaults", "auto_create_except").as_deref(), Some("[\"tmp.\", \"cron.\"]"));
+    assert_eq!(
+        printed(&text, "server", "amqp_port").as_deref(),
+        Some("2222")
+    );
+    assert_eq!(
+        printed(&text, "server", "idle_timeout").as_deref(),
+        Some("\"300s\"")
+    );
+    assert_eq!(
+        printed(&text, "limits", "message_size_max").as_deref(),
+        Some("\"1MiB\"")
+    );
+    assert_eq!(
+        printed(&text, "defaults", "auto_create_queues").as_deref(),
+        Some("true")
+    );
+    assert_eq!(
+        printed(&text, "defaults", "auto_create_except").as_deref(),
+        Some("[\"tmp.\", \"cron.\"]")
+    );
 
-    for (name, value) in
-        [("QQ_SERVER_AMQP_PORT", "x"), ("QQ_SERVER_IDLE_TIMEOUT", "5"), ("QQ_SASL_ENABLED", "yes"), ("QQ_SERVER_AMQP_PORT", "")]
-    {
-        let output = qqd().arg("--check-config").env(name, value).output().expect("qqd runs");
+    for (name, value) in [
+        ("QQ_SERVER_AMQP_PORT", "x"),
+        ("QQ_SERVER_IDLE_TIMEOUT", "5"),
+        ("QQ_SASL_ENABLED", "yes"),
+        ("QQ_SERVER_AMQP_PORT", ""),
+    ] {
+        let output = qqd()
+            .arg("--check-config")
+            .env(name, value)
+            .output()
+            .expect("qqd runs");
         assert_eq!(output.status.code(), Some(2), "{name}={value}");
         let text = String::from_utf8(output.stderr).expect("UTF-8");
-        assert!(text.starts_with(&format!("qqd: environment variable {name}: ")), "{text}");
+        assert!(
+            text.starts_with(&format!("qqd: environment variable {name}: ")),
+            "{text}"
+        );
         assert!(text.contains("allowed is"), "{text}");
     }
 
-    let output = qqd().arg("--check-config").env("QQ_SERVER_AMQP_PROT", "1").output().expect("qqd runs");
+    let output = qqd()
+        .arg("--check-config")
+        .env("QQ_SERVER_AMQP_PROT", "1")
+        .output()
+        .expect("qqd runs");
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(text.contains("QQ_SERVER_AMQP_PROT") && text.contains("did you mean QQ_SERVER_AMQP_PORT?"), "{text}");
+    assert!(
+        text.contains("QQ_SERVER_AMQP_PROT") && text.contains("did you mean QQ_SERVER_AMQP_PORT?"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -172,8 +297,16 @@ fn what_is_printed_can_be_fed_back() {
         [[exchange]]\nname = \"e\"\ntype = \"Topic\"\n\
         [[binding]]\nexchange = \"e\"\nqueue = \"q\"\narguments = { x-match = \"all\", n = 3 }\n";
     let print = |path: &str| {
-        let output = qqd().args(["--config", path, "--print-config"]).output().expect("qqd runs");
-        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = qqd()
+            .args(["--config", path, "--print-config"])
+            .output()
+            .expect("qqd runs");
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).expect("UTF-8")
     };
     let once = print(&scratch.file("once.toml", toml));
@@ -192,9 +325,19 @@ fn keys_of_missing_features_are_accepted_and_reported_when_set() {
         [[queue]]\nname = \"a\"\nmax_priority = 9\nretry_backoff = { min = \"1s\", max = \"1m\", factor = 2 }\n\
         [[exchange]]\nname = \"amq.topic\"\ntype = \"topic\"\n[[exchange]]\nname = \"events\"\n";
     let path = scratch.file("broker.toml", toml);
-    let output = qqd().args(["--config", &path, "--check-config"]).output().expect("qqd runs");
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stderr).expect("UTF-8").replace(&path, "broker.toml");
+    let output = qqd()
+        .args(["--config", &path, "--check-config"])
+        .output()
+        .expect("qqd runs");
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8(output.stderr)
+        .expect("UTF-8")
+        .replace(&path, "broker.toml");
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     assert_eq!(
@@ -213,13 +356,24 @@ fn keys_of_missing_features_are_accepted_and_reported_when_set() {
 fn what_would_be_less_safe_than_asked_is_refused() {
     let scratch = Scratch::new("unsafe");
     for (toml, line, words) in [
-        ("[server]\ntls_enabled = true\n", 2, "TLS is not available in this build"),
-        ("[storage]\nbackend = \"sqlite\"\n", 2, "allowed is \"memory\""),
+        (
+            "[server]\ntls_enabled = true\n",
+            2,
+            "TLS is not available in this build",
+        ),
+        (
+            "[storage]\nbackend = \"sqlite\"\n",
+            2,
+            "allowed is \"memory\"",
+        ),
         ("[storage]\nbackend = \"RocksDB\"\n", 2, "replaces RocksDB"),
         ("[sasl]\nenabled = true\n", 2, "users_file"),
     ] {
         let text = refusal(&scratch, toml);
-        assert!(text.starts_with(&format!("qqd: broker.toml:{line}: ")) && text.contains(words), "{text}");
+        assert!(
+            text.starts_with(&format!("qqd: broker.toml:{line}: ")) && text.contains(words),
+            "{text}"
+        );
     }
 }
 
@@ -227,25 +381,46 @@ fn what_would_be_less_safe_than_asked_is_refused() {
 fn users_are_checked_and_their_passwords_never_shown() {
     let scratch = Scratch::new("users");
     let users = scratch.file("users", "ann:s3cret-word\n");
-    let path = scratch.file("broker.toml", &format!("[sasl]\nenabled = true\n[auth]\nusers_file = \"{users}\"\n"));
-    let output = qqd().args(["--config", &path, "--print-config"]).output().expect("qqd runs");
+    let path = scratch.file(
+        "broker.toml",
+        &format!("[sasl]\nenabled = true\n[auth]\nusers_file = \"{users}\"\n"),
+    );
+    let output = qqd()
+        .args(["--config", &path, "--print-config"])
+        .output()
+        .expect("qqd runs");
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(text.contains(&users) && !text.contains("s3cret-word"), "{text}");
+    assert!(
+        text.contains(&users) && !text.contains("s3cret-word"),
+        "{text}"
+    );
 
     scratch.file("users", "ann:s3cret-word\ns3cret-word\n");
-    let output = qqd().args(["--config", &path, "--check-config"]).output().expect("qqd runs");
+    let output = qqd()
+        .args(["--config", &path, "--check-config"])
+        .output()
+        .expect("qqd runs");
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(text.starts_with(&format!("qqd: {users}:2: ")) && !text.contains("s3cret-word"), "{text}");
+    assert!(
+        text.starts_with(&format!("qqd: {users}:2: ")) && !text.contains("s3cret-word"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
-    let output = qqd().args(["--config=/nowhere/broker.toml"]).output().expect("qqd runs");
+    let output = qqd()
+        .args(["--config=/nowhere/broker.toml"])
+        .output()
+        .expect("qqd runs");
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(text.starts_with("qqd: /nowhere/broker.toml: cannot be read"), "{text}");
+    assert!(
+        text.starts_with("qqd: /nowhere/broker.toml: cannot be read"),
+        "{text}"
+    );
     assert_eq!(text.lines().count(), 1);
 }
 
@@ -253,7 +428,10 @@ fn a_file_that_cannot_be_read_is_named() {
 fn version_and_help_go_to_standard_output() {
     let version = qqd().arg("--version").output().expect("qqd runs");
     assert_eq!(version.status.code(), Some(0));
-    assert_eq!(String::from_utf8_lossy(&version.stdout), format!("qqd {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        String::from_utf8_lossy(&version.stdout),
+        format!("qqd {}\n", env!("CARGO_PKG_VERSION"))
+    );
     let help = qqd().arg("--help").output().expect("qqd runs");
     assert_eq!(help.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&help.stdout).contains("--check-config"));
@@ -265,7 +443,19 @@ fn version_and_help_go_to_standard_output() {
 #[test]
 fn the_example_is_valid() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/broker.toml");
-    let output = qqd().args(["--config", path, "--check-config"]).output().expect("qqd runs");
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = qqd()
+        .args(["--config", path, "--check-config"])
+        .output()
+        .expect("qqd runs");
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

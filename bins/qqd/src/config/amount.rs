@@ -40,7 +40,9 @@ impl Size {
     /// # Panics
     /// When the bound does not fit: a mistake in this crate, which the tests find by reading every setting.
     pub(crate) fn to<T: TryFrom<u64>>(self) -> T {
-        T::try_from(self.value).ok().expect("the upper bound of a size fits its use")
+        T::try_from(self.value)
+            .ok()
+            .expect("the upper bound of a size fits its use")
     }
 }
 
@@ -50,13 +52,18 @@ pub(crate) fn parse_size(raw: Raw<'_>) -> Option<u64> {
         return u64::try_from(number).ok();
     }
     let text = raw.text()?.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let unit = unit.trim_start();
     let factor = if unit.is_empty() {
         1
     } else {
-        UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?.1
+        UNITS
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(unit))?
+            .1
     };
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
@@ -91,7 +98,11 @@ impl Setting for Size {
 
     fn show(&self) -> Option<String> {
         let text = show_size(self.value);
-        Some(if text.bytes().all(|b| b.is_ascii_digit()) { text } else { toml_text(&text) })
+        Some(if text.bytes().all(|b| b.is_ascii_digit()) {
+            text
+        } else {
+            toml_text(&text)
+        })
     }
 }
 
@@ -107,7 +118,12 @@ pub(crate) struct Span {
 impl Span {
     pub(crate) const fn new(ms: u64, min_ms: u64, max_ms: u64) -> Self {
         assert!(min_ms <= ms && ms <= max_ms);
-        Self { ms, min_ms, max_ms, can_be_off: false }
+        Self {
+            ms,
+            min_ms,
+            max_ms,
+            can_be_off: false,
+        }
     }
 
     /// "0s" switches off what the duration measures.
@@ -129,7 +145,9 @@ impl Span {
     /// # Panics
     /// When the bound does not fit: a mistake in this crate, which the tests find by reading every setting.
     pub(crate) fn to<T: TryFrom<u64>>(self) -> T {
-        T::try_from(self.ms).ok().expect("the upper bound of a duration fits its use")
+        T::try_from(self.ms)
+            .ok()
+            .expect("the upper bound of a duration fits its use")
     }
 }
 
@@ -157,7 +175,8 @@ pub(crate) fn show_span(ms: u64) -> String {
 impl Setting for Span {
     fn read(&mut self, raw: Raw<'_>) -> Result<(), ()> {
         let ms = parse_span_ms(raw).ok_or(())?;
-        if !(self.can_be_off && ms == 0) && !(self.min_ms..=self.max_ms).contains(&ms) {
+        let is_off = self.can_be_off && ms == 0;
+        if !is_off && !(self.min_ms..=self.max_ms).contains(&ms) {
             return Err(());
         }
         self.ms = ms;
@@ -169,7 +188,11 @@ impl Setting for Span {
             "a duration from {} to {} with a unit, such as \"300s\", \"1500ms\" or \"5m\"{}",
             show_span(self.min_ms),
             show_span(self.max_ms),
-            if self.can_be_off { ", or \"0s\" for none" } else { "" }
+            if self.can_be_off {
+                ", or \"0s\" for none"
+            } else {
+                ""
+            }
         )
     }
 
@@ -205,7 +228,18 @@ mod tests {
 
     #[test]
     fn sizes_are_shown_as_they_can_be_read() {
-        for bytes in [0, 1, 511, 512, 1_024, 131_072, 1_048_576, 3 << 30, 1_000_000, u64::MAX] {
+        for bytes in [
+            0,
+            1,
+            511,
+            512,
+            1_024,
+            131_072,
+            1_048_576,
+            3 << 30,
+            1_000_000,
+            u64::MAX,
+        ] {
             assert_eq!(parse_size(Raw::Text(&show_size(bytes))), Some(bytes));
         }
         assert_eq!(show_size(131_072), "128KiB");
@@ -213,7 +247,9 @@ mod tests {
 
     #[test]
     fn durations_are_shown_as_they_can_be_read() {
-        for ms in [0, 1, 999, 1_000, 1_500, 300_000, 3_600_000, 5_400_000, 86_400_000] {
+        for ms in [
+            0, 1, 999, 1_000, 1_500, 300_000, 3_600_000, 5_400_000, 86_400_000,
+        ] {
             assert_eq!(parse_span_ms(Raw::Text(&show_span(ms))), Some(ms));
         }
     }

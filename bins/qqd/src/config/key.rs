@@ -16,12 +16,22 @@ pub(crate) struct Key<'a> {
 impl<'a> Key<'a> {
     /// A key that has its effect.
     pub(crate) fn new(name: &'static str, slot: &'a mut dyn Setting, help: &'static str) -> Self {
-        Self { name, slot, help, is_later: false }
+        Self {
+            name,
+            slot,
+            help,
+            is_later: false,
+        }
     }
 
     /// A key whose feature this build does not have.
     pub(crate) fn later(name: &'static str, slot: &'a mut dyn Setting, help: &'static str) -> Self {
-        Self { name, slot, help, is_later: true }
+        Self {
+            name,
+            slot,
+            help,
+            is_later: true,
+        }
     }
 }
 

@@ -71,30 +71,118 @@ impl Default for Limits {
 impl Limits {
     pub(super) fn keys(&mut self) -> Vec<Key<'_>> {
         vec![
-            Key::new("connections_max", &mut self.connections_max, "connections; lowered to what the limit of open files leaves"),
-            Key::new("connections_per_ip_max", &mut self.connections_per_ip_max, "connections of one address"),
-            Key::new("unauthenticated_max", &mut self.unauthenticated_max, "connections before their open; the oldest make room for new ones"),
-            Key::new("unauthenticated_per_ip_max", &mut self.unauthenticated_per_ip_max, "the same for one address"),
-            Key::new("first_bytes_timeout", &mut self.first_bytes_timeout, "time for a peer's first 8 bytes"),
-            Key::new("open_timeout", &mut self.open_timeout, "time from the connection to a peer's open"),
-            Key::new("frame_size_before_open_max", &mut self.frame_size_before_open_max, "largest frame before the open"),
-            Key::new("idle_timeout_peer_min", &mut self.idle_timeout_peer_min, "peers that ask for signs of life more often than this are refused"),
-            Key::new("sessions_max", &mut self.sessions_max, "sessions of a connection"),
-            Key::new("links_per_session_max", &mut self.links_per_session_max, "links of a session"),
+            Key::new(
+                "connections_max",
+                &mut self.connections_max,
+                "connections; lowered to what the limit of open files leaves",
+            ),
+            Key::new(
+                "connections_per_ip_max",
+                &mut self.connections_per_ip_max,
+                "connections of one address",
+            ),
+            Key::new(
+                "unauthenticated_max",
+                &mut self.unauthenticated_max,
+                "connections before their open; the oldest make room for new ones",
+            ),
+            Key::new(
+                "unauthenticated_per_ip_max",
+                &mut self.unauthenticated_per_ip_max,
+                "the same for one address",
+            ),
+            Key::new(
+                "first_bytes_timeout",
+                &mut self.first_bytes_timeout,
+                "time for a peer's first 8 bytes",
+            ),
+            Key::new(
+                "open_timeout",
+                &mut self.open_timeout,
+                "time from the connection to a peer's open",
+            ),
+            Key::new(
+                "frame_size_before_open_max",
+                &mut self.frame_size_before_open_max,
+                "largest frame before the open",
+            ),
+            Key::new(
+                "idle_timeout_peer_min",
+                &mut self.idle_timeout_peer_min,
+                "peers that ask for signs of life more often than this are refused",
+            ),
+            Key::new(
+                "sessions_max",
+                &mut self.sessions_max,
+                "sessions of a connection",
+            ),
+            Key::new(
+                "links_per_session_max",
+                &mut self.links_per_session_max,
+                "links of a session",
+            ),
             Key::new("links_max", &mut self.links_max, "links of a connection"),
-            Key::new("link_churn_burst", &mut self.link_churn_burst, "begins, ends, attaches and detaches that a connection may send at once"),
-            Key::new("link_churn_per_second", &mut self.link_churn_per_second, "how many of them it may send per second after that"),
-            Key::new("no_progress_frames_max", &mut self.no_progress_frames_max, "frames without content that a connection may send before it carries payload again"),
-            Key::new("link_credit", &mut self.link_credit, "messages that a publisher may send ahead of their answers, per link"),
-            Key::new("session_window", &mut self.session_window, "transfer frames that a session may send ahead"),
-            Key::new("message_size_max", &mut self.message_size_max, "largest message, announced on every link"),
-            Key::new("partial_bytes_max", &mut self.partial_bytes_max, "bytes of unfinished messages that a connection may have"),
-            Key::new("unanswered_max", &mut self.unanswered_max, "publishes without an answer above which a connection is not read"),
-            Key::new("unanswered_bytes_max", &mut self.unanswered_bytes_max, "their bytes"),
-            Key::new("unsent_bytes_max", &mut self.unsent_bytes_max, "output that waits for a peer, above which it is not read"),
-            Key::new("slow_reader_timeout", &mut self.slow_reader_timeout, "time without progress of such output before the connection is cut"),
+            Key::new(
+                "link_churn_burst",
+                &mut self.link_churn_burst,
+                "begins, ends, attaches and detaches that a connection may send at once",
+            ),
+            Key::new(
+                "link_churn_per_second",
+                &mut self.link_churn_per_second,
+                "how many of them it may send per second after that",
+            ),
+            Key::new(
+                "no_progress_frames_max",
+                &mut self.no_progress_frames_max,
+                "frames without content that a connection may send before it carries payload again",
+            ),
+            Key::new(
+                "link_credit",
+                &mut self.link_credit,
+                "messages that a publisher may send ahead of their answers, per link",
+            ),
+            Key::new(
+                "session_window",
+                &mut self.session_window,
+                "transfer frames that a session may send ahead",
+            ),
+            Key::new(
+                "message_size_max",
+                &mut self.message_size_max,
+                "largest message, announced on every link",
+            ),
+            Key::new(
+                "partial_bytes_max",
+                &mut self.partial_bytes_max,
+                "bytes of unfinished messages that a connection may have",
+            ),
+            Key::new(
+                "unanswered_max",
+                &mut self.unanswered_max,
+                "publishes without an answer above which a connection is not read",
+            ),
+            Key::new(
+                "unanswered_bytes_max",
+                &mut self.unanswered_bytes_max,
+                "their bytes",
+            ),
+            Key::new(
+                "unsent_bytes_max",
+                &mut self.unsent_bytes_max,
+                "output that waits for a peer, above which it is not read",
+            ),
+            Key::new(
+                "slow_reader_timeout",
+                &mut self.slow_reader_timeout,
+                "time without progress of such output before the connection is cut",
+            ),
             Key::new("queues_max", &mut self.queues_max, "queues of the node"),
-            Key::new("memory_max", &mut self.memory_max, "bytes of queued messages above which publishes are refused; publishers get no credit from four fifths of it on; when not set, 40 % of the memory of the machine or control group"),
+            Key::new(
+                "memory_max",
+                &mut self.memory_max,
+                "bytes of queued messages above which publishes are refused; publishers get no credit from four fifths of it on; when not set, 40 % of the memory of the machine or control group",
+            ),
         ]
     }
 }

@@ -28,9 +28,15 @@ impl Source {
     /// Reads the file.
     pub(crate) fn read(path: &str) -> Result<Self, Problem> {
         match std::fs::read_to_string(path) {
-            Ok(text) => Ok(Self { path: path.to_owned(), text }),
+            Ok(text) => Ok(Self {
+                path: path.to_owned(),
+                text,
+            }),
             Err(error) => {
-                let origin = Origin::File { path: path.to_owned(), line: 0 };
+                let origin = Origin::File {
+                    path: path.to_owned(),
+                    line: 0,
+                };
                 Err(Problem::new(origin, format!("cannot be read: {error}")))
             }
         }
@@ -43,11 +49,18 @@ impl Source {
     }
 
     fn line(&self, span: &Range<usize>) -> &str {
-        self.text.split('\n').nth(self.line_index(span)).unwrap_or("").trim()
+        self.text
+            .split('\n')
+            .nth(self.line_index(span))
+            .unwrap_or("")
+            .trim()
     }
 
     fn origin(&self, span: &Range<usize>) -> Origin {
-        Origin::File { path: self.path.clone(), line: 1 + self.line_index(span) }
+        Origin::File {
+            path: self.path.clone(),
+            line: 1 + self.line_index(span),
+        }
     }
 }
 
@@ -68,7 +81,10 @@ pub(crate) fn load(
         for error in errors {
             let span = error.span().unwrap_or(0..0);
             let line: String = source.line(&span).chars().take(80).collect();
-            loader.problem(source.origin(&span), format!("not valid TOML: {} in: {line}", error.message()));
+            loader.problem(
+                source.origin(&span),
+                format!("not valid TOML: {} in: {line}", error.message()),
+            );
         }
         if !loader.problems.is_empty() {
             return Err(loader.finish());
@@ -120,18 +136,31 @@ impl Loader {
                     DeValue::Table(table) => {
                         for (key, value) in table {
                             let origin = source.origin(&key.span());
-                            self.read_key(section.name, &mut section.keys, key.get_ref(), value, origin);
+                            self.read_key(
+                                section.name,
+                                &mut section.keys,
+                                key.get_ref(),
+                                value,
+                                origin,
+                            );
                         }
                     }
-                    _ => self.problem(origin, format!("{name}: must be one table, written [{name}]")),
+                    _ => self.problem(
+                        origin,
+                        format!("{name}: must be one table, written [{name}]"),
+                    ),
                 }
             } else {
                 let known = sections.iter().map(|section| section.name).chain(TOPOLOGY);
-                let owner = sections.iter().find(|section| section.keys.iter().any(|key| key.name == name));
+                let owner = sections
+                    .iter()
+                    .find(|section| section.keys.iter().any(|key| key.name == name));
                 let hint = match (nearest(name, known.clone()), owner) {
                     (Some(near), _) => format!("; did you mean {near:?}?"),
                     (None, Some(owner)) => format!("; it belongs under [{}]", owner.name),
-                    (None, None) => format!("; allowed are {}", known.collect::<Vec<_>>().join(", ")),
+                    (None, None) => {
+                        format!("; allowed are {}", known.collect::<Vec<_>>().join(", "))
+                    }
                 };
                 self.problem(origin, format!("{name}: unknown section or key{hint}"));
             }
@@ -144,21 +173,42 @@ impl Loader {
     /// An unknown key without a near one in its section may be known in another.
     fn point_at_other_sections(&mut self) {
         for problem in &mut self.problems {
-            let Some((path, list)) = problem.text.split_once(": unknown key; allowed are ") else { continue };
+            let Some((path, list)) = problem.text.split_once(": unknown key; allowed are ") else {
+                continue;
+            };
             let name = path.rsplit('.').next().unwrap_or(path);
             let sections = self.config.sections();
-            if let Some(owner) = sections.iter().find(|section| section.keys.iter().any(|key| key.name == name)) {
-                problem.text = format!("{path}: unknown key; it belongs under [{}], here are allowed {list}", owner.name);
+            if let Some(owner) = sections
+                .iter()
+                .find(|section| section.keys.iter().any(|key| key.name == name))
+            {
+                problem.text = format!(
+                    "{path}: unknown key; it belongs under [{}], here are allowed {list}",
+                    owner.name
+                );
             }
         }
     }
 
     /// Reads one key of a table into its slot.
-    fn read_key(&mut self, table: &str, keys: &mut [Key<'_>], name: &str, value: &Spanned<DeValue<'_>>, origin: Origin) {
+    fn read_key(
+        &mut self,
+        table: &str,
+        keys: &mut [Key<'_>],
+        name: &str,
+        value: &Spanned<DeValue<'_>>,
+        origin: Origin,
+    ) {
         let Some(key) = keys.iter_mut().find(|key| key.name == name) else {
             let hint = match nearest(name, keys.iter().map(|key| key.name)) {
                 Some(near) => format!("did you mean {near:?}?"),
-                None => format!("allowed are {}", keys.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")),
+                None => format!(
+                    "allowed are {}",
+                    keys.iter()
+                        .map(|key| key.name)
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                ),
             };
             self.problem(origin, format!("{table}.{name}: unknown key; {hint}"));
             return;
@@ -170,7 +220,10 @@ impl Loader {
             }
             Err(()) => {
                 let allowed = key.slot.allowed();
-                self.problem(origin, format!("{table}.{name} = {}: allowed is {allowed}", raw.quote()));
+                self.problem(
+                    origin,
+                    format!("{table}.{name} = {}: allowed is {allowed}", raw.quote()),
+                );
             }
         }
     }
@@ -180,7 +233,9 @@ impl Loader {
         let mut sections = config.sections();
         let mut remarks = Vec::new();
         for (variable_name, text) in variables {
-            let Some(rest) = variable_name.strip_prefix("QQ_") else { continue };
+            let Some(rest) = variable_name.strip_prefix("QQ_") else {
+                continue;
+            };
             let mut is_known = false;
             for section in &mut sections {
                 for key in &mut section.keys {
@@ -191,18 +246,23 @@ impl Loader {
                     let origin = Origin::Variable(variable_name.clone());
                     match key.slot.read(Raw::Text(&text)) {
                         Ok(()) => {
-                            self.origins.insert(format!("{}.{}", section.name, key.name), origin);
+                            self.origins
+                                .insert(format!("{}.{}", section.name, key.name), origin);
                         }
                         Err(()) => {
                             let allowed = key.slot.allowed();
                             let quote = Raw::Text(&text).quote();
-                            self.problems.push(Problem::new(origin, format!("{quote}: allowed is {allowed}")));
+                            self.problems.push(Problem::new(
+                                origin,
+                                format!("{quote}: allowed is {allowed}"),
+                            ));
                         }
                     }
                 }
             }
             let is_ours = sections.iter().any(|section| {
-                rest.strip_prefix(&section.name.to_uppercase()).is_some_and(|rest| rest.starts_with('_'))
+                rest.strip_prefix(&section.name.to_uppercase())
+                    .is_some_and(|rest| rest.starts_with('_'))
             });
             if !is_known && is_ours {
                 remarks.push(unknown_variable(&variable_name, &sections));
@@ -215,15 +275,23 @@ impl Loader {
 
     fn read_topology(&mut self, source: &Source, root: &DeTable<'_>) {
         for name in TOPOLOGY {
-            let Some(value) = root.get(name) else { continue };
+            let Some(value) = root.get(name) else {
+                continue;
+            };
             let DeValue::Array(tables) = value.get_ref() else {
-                self.problem(source.origin(&value.span()), format!("{name}: must be a list of tables, each written [[{name}]]"));
+                self.problem(
+                    source.origin(&value.span()),
+                    format!("{name}: must be a list of tables, each written [[{name}]]"),
+                );
                 continue;
             };
             for table in tables.iter() {
                 let origin = source.origin(&table.span());
                 let DeValue::Table(entries) = table.get_ref() else {
-                    self.problem(origin, format!("{name}: must be a list of tables, each written [[{name}]]"));
+                    self.problem(
+                        origin,
+                        format!("{name}: must be a list of tables, each written [[{name}]]"),
+                    );
                     continue;
                 };
                 match name {
@@ -236,13 +304,22 @@ impl Loader {
     }
 
     /// Reads the entries of one table of the topology; returns the names of those that have no effect yet.
-    fn read_entries(&mut self, source: &Source, name: &str, mut keys: Vec<Key<'_>>, entries: &DeTable<'_>) -> Vec<String> {
+    fn read_entries(
+        &mut self,
+        source: &Source,
+        name: &str,
+        mut keys: Vec<Key<'_>>,
+        entries: &DeTable<'_>,
+    ) -> Vec<String> {
         let mut later = Vec::new();
         for (key, value) in entries {
             let origin = source.origin(&key.span());
             let entry: &str = key.get_ref();
             self.read_key(name, &mut keys, entry, value, origin);
-            if keys.iter().any(|known| known.name == entry && known.is_later) {
+            if keys
+                .iter()
+                .any(|known| known.name == entry && known.is_later)
+            {
                 later.push(entry.to_owned());
             }
         }
@@ -260,18 +337,36 @@ impl Loader {
             return;
         }
         if QueueSpec::is_reserved(&name) {
-            self.problem(origin, format!("queue.name = {name:?}: names that begin with \"amq.\" or \"_\" are reserved"));
+            self.problem(
+                origin,
+                format!(
+                    "queue.name = {name:?}: names that begin with \"amq.\" or \"_\" are reserved"
+                ),
+            );
             return;
         }
-        if let Some(older) = self.config.queues.iter_mut().find(|older| older.name.0 == name) {
+        if let Some(older) = self
+            .config
+            .queues
+            .iter_mut()
+            .find(|older| older.name.0 == name)
+        {
             let differing = differing_key(older.clone().keys(), queue.keys());
             if let Some(key) = differing {
-                self.problem(origin, format!("queue.{key}: the queue {name:?} was declared before with another {key}"));
+                self.problem(
+                    origin,
+                    format!(
+                        "queue.{key}: the queue {name:?} was declared before with another {key}"
+                    ),
+                );
             }
             return;
         }
         if !later.is_empty() {
-            self.config.remarks.push(format!("{origin}: not available in this build, without effect: {} of queue {name:?}", later.join(", ")));
+            self.config.remarks.push(format!(
+                "{origin}: not available in this build, without effect: {} of queue {name:?}",
+                later.join(", ")
+            ));
         }
         self.config.queues.push(queue);
     }
@@ -285,7 +380,9 @@ impl Loader {
             return;
         }
         if !exchange.is_predeclared() {
-            self.config.remarks.push(format!("{origin}: not available in this build, without effect: exchange {name:?}"));
+            self.config.remarks.push(format!(
+                "{origin}: not available in this build, without effect: exchange {name:?}"
+            ));
         }
         self.config.exchanges.push(exchange);
     }
@@ -298,7 +395,9 @@ impl Loader {
             return;
         }
         let name = &binding.exchange.0;
-        self.config.remarks.push(format!("{origin}: not available in this build, without effect: binding of exchange {name:?}"));
+        self.config.remarks.push(format!(
+            "{origin}: not available in this build, without effect: binding of exchange {name:?}"
+        ));
         self.config.bindings.push(binding);
     }
 
@@ -307,7 +406,10 @@ impl Loader {
         if self.config.server.tls_enabled
             && let Some(origin) = self.origins.get("server.tls_enabled").cloned()
         {
-            self.problem(origin, "server.tls_enabled = true: TLS is not available in this build; allowed is false");
+            self.problem(
+                origin,
+                "server.tls_enabled = true: TLS is not available in this build; allowed is false",
+            );
         }
         if self.config.sasl.enabled && self.config.auth.users_file.0.is_none() {
             let origin = self.origins.get("sasl.enabled").cloned();
@@ -321,8 +423,13 @@ impl Loader {
         let mut remarks = Vec::new();
         for section in self.config.sections() {
             let is_off = section.keys.iter().any(|key| {
-                let is_set = self.origins.contains_key(&format!("{}.{}", section.name, key.name));
-                key.name == "enabled" && key.is_later && is_set && key.slot.show().as_deref() == Some("false")
+                let is_set = self
+                    .origins
+                    .contains_key(&format!("{}.{}", section.name, key.name));
+                key.name == "enabled"
+                    && key.is_later
+                    && is_set
+                    && key.slot.show().as_deref() == Some("false")
             });
             // A section that was switched off does what it says; so does TLS that is off.
             let without_effect: Vec<&str> = section
@@ -330,11 +437,17 @@ impl Loader {
                 .iter()
                 .filter(|key| key.is_later && key.name != "tls_enabled" && !is_off)
                 .map(|key| key.name)
-                .filter(|key| self.origins.contains_key(&format!("{}.{key}", section.name)))
+                .filter(|key| {
+                    self.origins
+                        .contains_key(&format!("{}.{key}", section.name))
+                })
                 .collect();
             if !without_effect.is_empty() {
                 let list = without_effect.join(", ");
-                remarks.push(format!("[{}]: not available in this build, without effect: {list}", section.name));
+                remarks.push(format!(
+                    "[{}]: not available in this build, without effect: {list}",
+                    section.name
+                ));
             }
         }
         self.config.remarks.extend(remarks);
@@ -343,13 +456,21 @@ impl Loader {
 
 /// The first key whose value differs between two tables of the same keys.
 fn differing_key(left: Vec<Key<'_>>, right: Vec<Key<'_>>) -> Option<&'static str> {
-    left.iter().zip(&right).find(|(left, right)| left.slot.show() != right.slot.show()).map(|(key, _)| key.name)
+    left.iter()
+        .zip(&right)
+        .find(|(left, right)| left.slot.show() != right.slot.show())
+        .map(|(key, _)| key.name)
 }
 
 fn unknown_variable(name: &str, sections: &[super::key::Section<'_>]) -> String {
     let known: Vec<String> = sections
         .iter()
-        .flat_map(|section| section.keys.iter().map(|key| variable(section.name, key.name)))
+        .flat_map(|section| {
+            section
+                .keys
+                .iter()
+                .map(|key| variable(section.name, key.name))
+        })
         .collect();
     let lower: Vec<String> = known.iter().map(|name| name.to_lowercase()).collect();
     let hint = match nearest(name, lower.iter().map(String::as_str)) {

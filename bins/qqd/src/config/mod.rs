@@ -24,11 +24,12 @@ use qq_core::broker::QueueSpec;
 
 use key::Section;
 use limits::Limits;
-use sections::{Auth, Cluster, Defaults, Logging, Management, Sasl, Server, Storage};
+use sections::{Auth, Cluster, Defaults, Management, Sasl, Server, Storage};
 use topology::{Binding, Exchange, Queue};
 
 pub(crate) use load::{Source, load};
 pub(crate) use problem::{Origin, Problem};
+pub(crate) use sections::Logging;
 
 /// Everything that can be configured.
 #[derive(Clone, Debug, Default)]
@@ -53,15 +54,42 @@ impl Config {
     /// The sections with all their keys.
     fn sections(&mut self) -> Vec<Section<'_>> {
         vec![
-            Section { name: "server", keys: self.server.keys() },
-            Section { name: "storage", keys: self.storage.keys() },
-            Section { name: "logging", keys: self.logging.keys() },
-            Section { name: "sasl", keys: self.sasl.keys() },
-            Section { name: "auth", keys: self.auth.keys() },
-            Section { name: "defaults", keys: self.defaults.keys() },
-            Section { name: "limits", keys: self.limits.keys() },
-            Section { name: "management", keys: self.management.keys() },
-            Section { name: "cluster", keys: self.cluster.keys() },
+            Section {
+                name: "server",
+                keys: self.server.keys(),
+            },
+            Section {
+                name: "storage",
+                keys: self.storage.keys(),
+            },
+            Section {
+                name: "logging",
+                keys: self.logging.keys(),
+            },
+            Section {
+                name: "sasl",
+                keys: self.sasl.keys(),
+            },
+            Section {
+                name: "auth",
+                keys: self.auth.keys(),
+            },
+            Section {
+                name: "defaults",
+                keys: self.defaults.keys(),
+            },
+            Section {
+                name: "limits",
+                keys: self.limits.keys(),
+            },
+            Section {
+                name: "management",
+                keys: self.management.keys(),
+            },
+            Section {
+                name: "cluster",
+                keys: self.cluster.keys(),
+            },
         ]
     }
 

@@ -2,7 +2,10 @@
 
 /// The candidate with the smallest edit distance to `name`, when that is small enough to be a slip: at most a third of
 /// the letters, at least 2.
-pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let limit = (name.chars().count() / 3).max(2);
     candidates
         .into_iter()

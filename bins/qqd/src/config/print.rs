@@ -39,8 +39,16 @@ impl Config {
 /// `with_later`: whether keys without effect are written, or only shown in comments: what is written is what holds.
 fn print_keys(out: &mut String, keys: Vec<Key<'_>>, with_later: bool) {
     for key in keys {
-        let mark = if key.is_later && !with_later { "# " } else { "" };
-        let remark = if key.is_later { " # not available in this build" } else { "" };
+        let mark = if key.is_later && !with_later {
+            "# "
+        } else {
+            ""
+        };
+        let remark = if key.is_later {
+            " # not available in this build"
+        } else {
+            ""
+        };
         let _ = match key.slot.show() {
             Some(value) => writeln!(out, "{mark}{} = {value}{remark}", key.name),
             None => writeln!(out, "# {} is not set: {}", key.name, key.help),

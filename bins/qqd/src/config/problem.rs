@@ -34,7 +34,10 @@ impl Problem {
     /// A problem; line breaks in `text` become spaces, so that every problem stays one line.
     pub(crate) fn new(origin: Origin, text: impl AsRef<str>) -> Self {
         let words: Vec<&str> = text.as_ref().split_whitespace().collect();
-        Self { origin, text: words.join(" ") }
+        Self {
+            origin,
+            text: words.join(" "),
+        }
     }
 
     /// For sorting: files by line first, then variables by name.

@@ -42,12 +42,18 @@ impl Raw<'_> {
     /// A list of texts; in a variable, separated by commas.
     pub(crate) fn texts(&self) -> Option<Vec<String>> {
         match self {
-            Self::Toml(value) => {
-                value.as_array()?.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect()
-            }
-            Self::Text(text) => {
-                Some(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect())
-            }
+            Self::Toml(value) => value
+                .as_array()?
+                .iter()
+                .map(|item| item.get_ref().as_str().map(str::to_owned))
+                .collect(),
+            Self::Text(text) => Some(
+                text.split(',')
+                    .map(str::trim)
+                    .filter(|part| !part.is_empty())
+                    .map(str::to_owned)
+                    .collect(),
+            ),
         }
     }
 

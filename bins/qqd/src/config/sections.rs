@@ -55,20 +55,64 @@ impl Default for Server {
 impl Server {
     pub(super) fn keys(&mut self) -> Vec<Key<'_>> {
         vec![
-            Key::new("bind_addr", &mut self.bind_addr, "address of every listener"),
-            Key::new("amqp_port", &mut self.amqp_port, "port for AMQP 1.0; 0 takes any free one and logs it"),
-            Key::new("max_frame_size", &mut self.max_frame_size, "largest frame that is accepted, announced to peers"),
-            Key::new("idle_timeout", &mut self.idle_timeout, "silence after which a peer is dropped; half is announced"),
-            Key::new("io_threads", &mut self.io_threads, "threads that serve connections; 0 is one less than there are cores, at least 1"),
-            Key::new("drain_grace", &mut self.drain_grace, "how long a shutdown waits for deliveries that are not settled"),
-            Key::later("tls_enabled", &mut self.tls_enabled, "serve TLS; true is refused, so that nobody takes plain sockets for encrypted ones"),
+            Key::new(
+                "bind_addr",
+                &mut self.bind_addr,
+                "address of every listener",
+            ),
+            Key::new(
+                "amqp_port",
+                &mut self.amqp_port,
+                "port for AMQP 1.0; 0 takes any free one and logs it",
+            ),
+            Key::new(
+                "max_frame_size",
+                &mut self.max_frame_size,
+                "largest frame that is accepted, announced to peers",
+            ),
+            Key::new(
+                "idle_timeout",
+                &mut self.idle_timeout,
+                "silence after which a peer is dropped; half is announced",
+            ),
+            Key::new(
+                "io_threads",
+                &mut self.io_threads,
+                "threads that serve connections; 0 is one less than there are cores, at least 1",
+            ),
+            Key::new(
+                "drain_grace",
+                &mut self.drain_grace,
+                "how long a shutdown waits for deliveries that are not settled",
+            ),
+            Key::later(
+                "tls_enabled",
+                &mut self.tls_enabled,
+                "serve TLS; true is refused, so that nobody takes plain sockets for encrypted ones",
+            ),
             Key::later("tls_cert", &mut self.tls_cert, "certificate chain (PEM)"),
             Key::later("tls_key", &mut self.tls_key, "private key (PEM)"),
-            Key::later("tls_client_ca", &mut self.tls_client_ca, "authorities of client certificates (PEM)"),
+            Key::later(
+                "tls_client_ca",
+                &mut self.tls_client_ca,
+                "authorities of client certificates (PEM)",
+            ),
             Key::later("amqps_port", &mut self.amqps_port, "port for AMQP over TLS"),
-            Key::later("ws_bind_addr", &mut self.ws_bind_addr, "address and port for AMQP over WebSocket"),
-            Key::later("binary_port", &mut self.binary_port, "port of the binary protocol"),
-            Key::later("advertised_host", &mut self.advertised_host, "name by which clients reach this node"),
+            Key::later(
+                "ws_bind_addr",
+                &mut self.ws_bind_addr,
+                "address and port for AMQP over WebSocket",
+            ),
+            Key::later(
+                "binary_port",
+                &mut self.binary_port,
+                "port of the binary protocol",
+            ),
+            Key::later(
+                "advertised_host",
+                &mut self.advertised_host,
+                "name by which clients reach this node",
+            ),
         ]
     }
 }
@@ -79,7 +123,9 @@ pub(crate) struct Backend;
 
 impl Setting for Backend {
     fn read(&mut self, raw: Raw<'_>) -> Result<(), ()> {
-        let is_memory = raw.text().is_some_and(|text| text.eq_ignore_ascii_case("memory"));
+        let is_memory = raw
+            .text()
+            .is_some_and(|text| text.eq_ignore_ascii_case("memory"));
         is_memory.then_some(()).ok_or(())
     }
 
@@ -115,10 +161,22 @@ impl Default for Storage {
 impl Storage {
     pub(super) fn keys(&mut self) -> Vec<Key<'_>> {
         vec![
-            Key::new("backend", &mut self.backend, "where messages are kept; memory: nothing survives a restart"),
+            Key::new(
+                "backend",
+                &mut self.backend,
+                "where messages are kept; memory: nothing survives a restart",
+            ),
             Key::later("path", &mut self.path, "directory of the durable store"),
-            Key::later("sync_writes", &mut self.sync_writes, "confirm only what is on disk"),
-            Key::later("cache_size_mb", &mut self.cache_size_mb, "page cache of the durable store, MiB"),
+            Key::later(
+                "sync_writes",
+                &mut self.sync_writes,
+                "confirm only what is on disk",
+            ),
+            Key::later(
+                "cache_size_mb",
+                &mut self.cache_size_mb,
+                "page cache of the durable store, MiB",
+            ),
         ]
     }
 }
@@ -144,9 +202,21 @@ impl Default for Logging {
 impl Logging {
     pub(super) fn keys(&mut self) -> Vec<Key<'_>> {
         vec![
-            Key::new("level", &mut self.level, "what is logged; read again on SIGHUP"),
-            Key::new("format", &mut self.format, "lines for people or JSON objects"),
-            Key::new("file", &mut self.file, "file to append to, opened again on SIGHUP; standard error when not set"),
+            Key::new(
+                "level",
+                &mut self.level,
+                "what is logged; read again on SIGHUP",
+            ),
+            Key::new(
+                "format",
+                &mut self.format,
+                "lines for people or JSON objects",
+            ),
+            Key::new(
+                "file",
+                &mut self.file,
+                "file to append to, opened again on SIGHUP; standard error when not set",
+            ),
         ]
     }
 }
@@ -177,8 +247,16 @@ pub(crate) struct Auth {
 impl Auth {
     pub(super) fn keys(&mut self) -> Vec<Key<'_>> {
         vec![
-            Key::new("users_file", &mut self.users_file, "file with one `name:password` per line; read again on SIGHUP"),
-            Key::later("tokens_file", &mut self.tokens_file, "file with one token per line"),
+            Key::new(
+                "users_file",
+                &mut self.users_file,
+                "file with one `name:password` per line; read again on SIGHUP",
+            ),
+            Key::later(
+                "tokens_file",
+                &mut self.tokens_file,
+                "file with one token per line",
+            ),
         ]
     }
 }
@@ -211,8 +289,16 @@ impl Management {
             Key::later("enabled", &mut self.enabled, "serve the HTTP API"),
             Key::later("bind_addr", &mut self.bind_addr, "address of the HTTP API"),
             Key::later("port", &mut self.port, "port of the HTTP API"),
-            Key::later("prometheus_enabled", &mut self.prometheus_enabled, "serve metrics"),
-            Key::later("prometheus_path", &mut self.prometheus_path, "path of the metrics"),
+            Key::later(
+                "prometheus_enabled",
+                &mut self.prometheus_enabled,
+                "serve metrics",
+            ),
+            Key::later(
+                "prometheus_path",
+                &mut self.prometheus_path,
+                "path of the metrics",
+            ),
         ]
     }
 }
@@ -248,11 +334,27 @@ impl Cluster {
         vec![
             Key::later("enabled", &mut self.enabled, "be a node of a cluster"),
             Key::later("node_id", &mut self.node_id, "name of this node"),
-            Key::later("bind_addr", &mut self.bind_addr, "address for the other nodes"),
-            Key::later("cluster_port", &mut self.cluster_port, "port for the other nodes"),
+            Key::later(
+                "bind_addr",
+                &mut self.bind_addr,
+                "address for the other nodes",
+            ),
+            Key::later(
+                "cluster_port",
+                &mut self.cluster_port,
+                "port for the other nodes",
+            ),
             Key::later("seeds", &mut self.seeds, "nodes to ask at the start"),
-            Key::later("election_timeout", &mut self.election_timeout, "silence of the leader before an election"),
-            Key::later("heartbeat_interval", &mut self.heartbeat_interval, "time between signs of life of the leader"),
+            Key::later(
+                "election_timeout",
+                &mut self.election_timeout,
+                "silence of the leader before an election",
+            ),
+            Key::later(
+                "heartbeat_interval",
+                &mut self.heartbeat_interval,
+                "time between signs of life of the leader",
+            ),
         ]
     }
 }
@@ -294,17 +396,61 @@ impl Default for Defaults {
 impl Defaults {
     pub(super) fn keys(&mut self) -> Vec<Key<'_>> {
         vec![
-            Key::new("auto_create_queues", &mut self.auto_create_queues, "a link to an unknown name makes a queue of that name"),
-            Key::new("auto_create_except", &mut self.auto_create_except, "names with one of these beginnings are never made that way"),
-            Key::new("durable", &mut self.durable, "queues survive a restart (with a durable store)"),
-            Key::new("message_ttl", &mut self.message_ttl, "messages expire after this time"),
-            Key::new("max_length", &mut self.max_length, "messages that a queue holds"),
-            Key::new("max_bytes", &mut self.max_bytes, "bytes of payload that a queue holds"),
-            Key::new("overflow", &mut self.overflow, "what a full queue does: refuse the new message or drop the oldest"),
-            Key::later("max_deliveries", &mut self.max_deliveries, "attempts before the failure policy applies"),
-            Key::later("failure_policy", &mut self.failure_policy, "what happens to a message after its last attempt"),
-            Key::later("lock_timeout", &mut self.lock_timeout, "how long a consumer may hold a message"),
-            Key::later("dedup_window", &mut self.dedup_window, "how long duplicates are recognised"),
+            Key::new(
+                "auto_create_queues",
+                &mut self.auto_create_queues,
+                "a link to an unknown name makes a queue of that name",
+            ),
+            Key::new(
+                "auto_create_except",
+                &mut self.auto_create_except,
+                "names with one of these beginnings are never made that way",
+            ),
+            Key::new(
+                "durable",
+                &mut self.durable,
+                "queues survive a restart (with a durable store)",
+            ),
+            Key::new(
+                "message_ttl",
+                &mut self.message_ttl,
+                "messages expire after this time",
+            ),
+            Key::new(
+                "max_length",
+                &mut self.max_length,
+                "messages that a queue holds",
+            ),
+            Key::new(
+                "max_bytes",
+                &mut self.max_bytes,
+                "bytes of payload that a queue holds",
+            ),
+            Key::new(
+                "overflow",
+                &mut self.overflow,
+                "what a full queue does: refuse the new message or drop the oldest",
+            ),
+            Key::later(
+                "max_deliveries",
+                &mut self.max_deliveries,
+                "attempts before the failure policy applies",
+            ),
+            Key::later(
+                "failure_policy",
+                &mut self.failure_policy,
+                "what happens to a message after its last attempt",
+            ),
+            Key::later(
+                "lock_timeout",
+                &mut self.lock_timeout,
+                "how long a consumer may hold a message",
+            ),
+            Key::later(
+                "dedup_window",
+                &mut self.dedup_window,
+                "how long duplicates are recognised",
+            ),
         ]
     }
 }

@@ -73,13 +73,18 @@ impl Number {
     /// # Panics
     /// When the bound does not fit: a mistake in this crate, which the tests find by reading every setting.
     pub(crate) fn to<T: TryFrom<u64>>(self) -> T {
-        T::try_from(self.value).ok().expect("the upper bound of a number fits its use")
+        T::try_from(self.value)
+            .ok()
+            .expect("the upper bound of a number fits its use")
     }
 }
 
 impl Setting for Number {
     fn read(&mut self, raw: Raw<'_>) -> Result<(), ()> {
-        let value = raw.integer().and_then(|value| u64::try_from(value).ok()).ok_or(())?;
+        let value = raw
+            .integer()
+            .and_then(|value| u64::try_from(value).ok())
+            .ok_or(())?;
         if !(self.min..=self.max).contains(&value) {
             return Err(());
         }
@@ -88,7 +93,10 @@ impl Setting for Number {
     }
 
     fn allowed(&self) -> String {
-        format!("a whole number from {} to {}, without quotes", self.min, self.max)
+        format!(
+            "a whole number from {} to {}, without quotes",
+            self.min, self.max
+        )
     }
 
     fn show(&self) -> Option<String> {
@@ -117,7 +125,11 @@ impl Choice {
 impl Setting for Choice {
     fn read(&mut self, raw: Raw<'_>) -> Result<(), ()> {
         let text = raw.text().ok_or(())?;
-        self.value = self.among.iter().find(|word| word.eq_ignore_ascii_case(text)).ok_or(())?;
+        self.value = self
+            .among
+            .iter()
+            .find(|word| word.eq_ignore_ascii_case(text))
+            .ok_or(())?;
         Ok(())
     }
 
@@ -142,7 +154,11 @@ pub(crate) struct Host(pub(crate) IpAddr);
 impl Setting for Host {
     fn read(&mut self, raw: Raw<'_>) -> Result<(), ()> {
         let text = raw.text().ok_or(())?;
-        let text = if text == "localhost" { "127.0.0.1" } else { text };
+        let text = if text == "localhost" {
+            "127.0.0.1"
+        } else {
+            text
+        };
         self.0 = text.parse().map_err(|_| ())?;
         Ok(())
     }
@@ -192,7 +208,10 @@ pub(crate) struct Texts(pub(crate) Vec<String>);
 impl Setting for Texts {
     fn read(&mut self, raw: Raw<'_>) -> Result<(), ()> {
         let texts = raw.texts().ok_or(())?;
-        if texts.iter().any(|text| text.is_empty() || text.chars().any(char::is_control)) {
+        if texts
+            .iter()
+            .any(|text| text.is_empty() || text.chars().any(char::is_control))
+        {
             return Err(());
         }
         self.0 = texts;
@@ -219,7 +238,10 @@ pub(crate) struct Maybe<S> {
 impl<S: Setting + Copy> Maybe<S> {
     /// Not set; `bounds` says what would be allowed.
     pub(crate) const fn unset(bounds: S) -> Self {
-        Self { inner: bounds, is_set: false }
+        Self {
+            inner: bounds,
+            is_set: false,
+        }
     }
 
     pub(crate) fn value(self) -> Option<S> {

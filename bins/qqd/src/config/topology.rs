@@ -38,14 +38,21 @@ struct Backoff(Option<(u64, u64, u64)>);
 
 impl Setting for Backoff {
     fn read(&mut self, raw: Raw<'_>) -> Result<(), ()> {
-        let Raw::Toml(DeValue::Table(table)) = raw else { return Err(()) };
+        let Raw::Toml(DeValue::Table(table)) = raw else {
+            return Err(());
+        };
         let (mut min_ms, mut max_ms, mut factor) = (1_000, 60_000, 2);
         for (key, value) in table {
             let value = Raw::Toml(value.get_ref());
             match key.get_ref().as_ref() {
                 "min" => min_ms = parse_span_ms(value).ok_or(())?,
                 "max" => max_ms = parse_span_ms(value).ok_or(())?,
-                "factor" => factor = value.integer().and_then(|factor| u64::try_from(factor).ok()).ok_or(())?,
+                "factor" => {
+                    factor = value
+                        .integer()
+                        .and_then(|factor| u64::try_from(factor).ok())
+                        .ok_or(())?
+                }
                 _ => return Err(()),
             }
         }
@@ -63,7 +70,11 @@ impl Setting for Backoff {
 
     fn show(&self) -> Option<String> {
         let (min_ms, max_ms, factor) = self.0?;
-        Some(format!("{{ min = \"{}\", max = \"{}\", factor = {factor} }}", show_span(min_ms), show_span(max_ms)))
+        Some(format!(
+            "{{ min = \"{}\", max = \"{}\", factor = {factor} }}",
+            show_span(min_ms),
+            show_span(max_ms)
+        ))
     }
 }
 
@@ -73,7 +84,9 @@ struct Arguments(Option<String>);
 
 impl Setting for Arguments {
     fn read(&mut self, raw: Raw<'_>) -> Result<(), ()> {
-        let Raw::Toml(DeValue::Table(table)) = raw else { return Err(()) };
+        let Raw::Toml(DeValue::Table(table)) = raw else {
+            return Err(());
+        };
         let mut shown = Vec::new();
         for (key, value) in table {
             let value = match value.get_ref() {
@@ -149,22 +162,82 @@ impl Queue {
     pub(crate) fn keys(&mut self) -> Vec<Key<'_>> {
         vec![
             Key::new("name", &mut self.name, "its name; must be given"),
-            Key::new("durable", &mut self.durable, "survives a restart (with a durable store)"),
-            Key::new("auto_delete", &mut self.auto_delete, "deleted with its last consumer"),
-            Key::new("message_ttl", &mut self.message_ttl, "messages expire after this time"),
+            Key::new(
+                "durable",
+                &mut self.durable,
+                "survives a restart (with a durable store)",
+            ),
+            Key::new(
+                "auto_delete",
+                &mut self.auto_delete,
+                "deleted with its last consumer",
+            ),
+            Key::new(
+                "message_ttl",
+                &mut self.message_ttl,
+                "messages expire after this time",
+            ),
             Key::new("max_length", &mut self.max_length, "messages that it holds"),
-            Key::new("max_bytes", &mut self.max_bytes, "bytes of payload that it holds"),
-            Key::new("overflow", &mut self.overflow, "what it does when full: refuse the new message or drop the oldest"),
-            Key::later("expires", &mut self.expires, "deleted after so long without use"),
-            Key::later("max_priority", &mut self.max_priority, "levels of priority; 0 is none"),
-            Key::later("max_deliveries", &mut self.max_deliveries, "attempts before the failure policy applies"),
-            Key::later("failure_policy", &mut self.failure_policy, "what happens to a message after its last attempt"),
-            Key::later("dead_letter_exchange", &mut self.dead_letter_exchange, "where dead letters go"),
-            Key::later("dead_letter_routing_key", &mut self.dead_letter_routing_key, "with which routing key"),
-            Key::later("retry_backoff", &mut self.retry_backoff, "waiting time between attempts"),
-            Key::later("lock_timeout", &mut self.lock_timeout, "how long a consumer may hold a message"),
-            Key::later("single_active_consumer", &mut self.single_active_consumer, "one consumer at a time"),
-            Key::later("dedup_window", &mut self.dedup_window, "how long duplicates are recognised"),
+            Key::new(
+                "max_bytes",
+                &mut self.max_bytes,
+                "bytes of payload that it holds",
+            ),
+            Key::new(
+                "overflow",
+                &mut self.overflow,
+                "what it does when full: refuse the new message or drop the oldest",
+            ),
+            Key::later(
+                "expires",
+                &mut self.expires,
+                "deleted after so long without use",
+            ),
+            Key::later(
+                "max_priority",
+                &mut self.max_priority,
+                "levels of priority; 0 is none",
+            ),
+            Key::later(
+                "max_deliveries",
+                &mut self.max_deliveries,
+                "attempts before the failure policy applies",
+            ),
+            Key::later(
+                "failure_policy",
+                &mut self.failure_policy,
+                "what happens to a message after its last attempt",
+            ),
+            Key::later(
+                "dead_letter_exchange",
+                &mut self.dead_letter_exchange,
+                "where dead letters go",
+            ),
+            Key::later(
+                "dead_letter_routing_key",
+                &mut self.dead_letter_routing_key,
+                "with which routing key",
+            ),
+            Key::later(
+                "retry_backoff",
+                &mut self.retry_backoff,
+                "waiting time between attempts",
+            ),
+            Key::later(
+                "lock_timeout",
+                &mut self.lock_timeout,
+                "how long a consumer may hold a message",
+            ),
+            Key::later(
+                "single_active_consumer",
+                &mut self.single_active_consumer,
+                "one consumer at a time",
+            ),
+            Key::later(
+                "dedup_window",
+                &mut self.dedup_window,
+                "how long duplicates are recognised",
+            ),
             Key::later("schema", &mut self.schema, "type that payloads must have"),
         ]
     }
@@ -213,8 +286,16 @@ impl Exchange {
             Key::later("name", &mut self.name, "its name; must be given"),
             Key::later("type", &mut self.kind, "how it routes"),
             Key::later("durable", &mut self.durable, "survives a restart"),
-            Key::later("auto_delete", &mut self.auto_delete, "deleted with its last binding"),
-            Key::later("alternate_exchange", &mut self.alternate_exchange, "where messages go that it cannot route"),
+            Key::later(
+                "auto_delete",
+                &mut self.auto_delete,
+                "deleted with its last binding",
+            ),
+            Key::later(
+                "alternate_exchange",
+                &mut self.alternate_exchange,
+                "where messages go that it cannot route",
+            ),
         ]
     }
 
@@ -240,11 +321,23 @@ pub(crate) struct Binding {
 impl Binding {
     pub(crate) fn keys(&mut self) -> Vec<Key<'_>> {
         vec![
-            Key::later("exchange", &mut self.exchange, "where messages come from; must be given"),
+            Key::later(
+                "exchange",
+                &mut self.exchange,
+                "where messages come from; must be given",
+            ),
             Key::later("queue", &mut self.queue, "the queue they go to"),
-            Key::later("to_exchange", &mut self.to_exchange, "or the exchange they go to"),
+            Key::later(
+                "to_exchange",
+                &mut self.to_exchange,
+                "or the exchange they go to",
+            ),
             Key::later("routing_key", &mut self.routing_key, "which of them"),
-            Key::later("arguments", &mut self.arguments, "which of them, for headers exchanges"),
+            Key::later(
+                "arguments",
+                &mut self.arguments,
+                "which of them, for headers exchanges",
+            ),
         ]
     }
 

@@ -1,0 +1,106 @@
+//! What the configuration means for AMQP connections.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use qq_core::face::amqp::{AmqpConfig, AmqpFace};
+use qq_core::face::{Face, FaceFactory};
+use qq_proto_amqp::connection::{Config as ConnectionConfig, SaslConfig};
+use qq_proto_amqp::types::{Map, Str, Symbol, Value};
+
+use crate::config::Config;
+use crate::users::Users;
+
+/// Deliveries that the broker may hand over ahead of the socket, per link: enough to keep a socket busy, few enough that
+/// a large credit never means as many messages in memory.
+const PERMIT_SLICE: u32 = 256;
+
+/// The users, replaced as a whole when their file is read again.
+pub(crate) type SharedUsers = Arc<RwLock<Users>>;
+
+/// Makes the faces of the AMQP listener.
+pub(crate) fn amqp_factory(config: &Config, users: &SharedUsers) -> FaceFactory {
+    let face = Arc::new(amqp_config(config, users));
+    Arc::new(move |now, peer| {
+        Box::new(AmqpFace::new(now, peer, Arc::clone(&face))) as Box<dyn Face>
+    })
+}
+
+fn amqp_config(config: &Config, users: &SharedUsers) -> AmqpConfig {
+    let is_login_required = config.sasl.enabled;
+    let users = Arc::clone(users);
+    AmqpConfig {
+        credit_max: config.limits.link_credit.to(),
+        permit_slice: PERMIT_SLICE,
+        unanswered_max: config.limits.unanswered_max.to(),
+        unanswered_bytes_max: config.limits.unanswered_bytes_max.to(),
+        connection: connection_config(config, mechanisms(config)),
+        authenticate: Arc::new(move |mechanism, response| match mechanism {
+            "ANONYMOUS" => !is_login_required,
+            "PLAIN" => users
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_plain_accepted(response),
+            _ => false,
+        }),
+    }
+}
+
+/// Strongest first, as clients try them in this order.
+fn mechanisms(config: &Config) -> Vec<Symbol> {
+    let plain = config
+        .auth
+        .users_file
+        .0
+        .is_some()
+        .then(|| Symbol::from_static("PLAIN"));
+    let anonymous = (!config.sasl.enabled).then(|| Symbol::from_static("ANONYMOUS"));
+    plain.into_iter().chain(anonymous).collect()
+}
+
+fn connection_config(config: &Config, mechanisms: Vec<Symbol>) -> ConnectionConfig {
+    let limits = &config.limits;
+    ConnectionConfig {
+        container_id: Str::from_static("quark-queue"),
+        frame_size_max: config.server.max_frame_size.to(),
+        frame_size_before_open_max: limits.frame_size_before_open_max.to(),
+        channel_max: limits.sessions_max.to::<u16>() - 1,
+        handle_max: limits.links_per_session_max.to::<u32>() - 1,
+        links_max: limits.links_max.to(),
+        idle_timeout_ms: config.server.idle_timeout.to(),
+        idle_timeout_peer_min_ms: limits.idle_timeout_peer_min.to(),
+        open_deadline_ms: limits.open_timeout.to(),
+        first_bytes_deadline_ms: limits.first_bytes_timeout.to(),
+        incoming_window: limits.session_window.to(),
+        message_size_max: limits.message_size_max.value(),
+        partial_bytes_max: limits.partial_bytes_max.to(),
+        no_progress_frames_max: limits.no_progress_frames_max.to(),
+        churn_burst: limits.link_churn_burst.to(),
+        churn_rate: limits.link_churn_per_second.to(),
+        unsent_bytes_max: limits.unsent_bytes_max.to(),
+        slow_reader_ms: limits.slow_reader_timeout.to(),
+        sasl: SaslConfig {
+            required: config.sasl.enabled,
+            mechanisms,
+            credentials: None,
+        },
+        offered_capabilities: vec![Symbol::from_static("ANONYMOUS-RELAY")],
+        properties: Some(properties()),
+        ..ConnectionConfig::default()
+    }
+}
+
+/// What peers are told about us.
+fn properties() -> Map {
+    [
+        ("product", "Quark-Queue"),
+        ("version", env!("CARGO_PKG_VERSION")),
+    ]
+    .into_iter()
+    .map(|(key, value)| {
+        (
+            Value::Symbol(Symbol::from_static(key)),
+            Value::String(Str::from_static(value)),
+        )
+    })
+    .collect()
+}

@@ -1,0 +1,164 @@
+//! The daemon as a process: ports, signals, log files (case OP-05).
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests of a process own files, sockets and clocks"
+)]
+
+mod common;
+
+use std::net::{TcpListener, TcpStream};
+
+use common::{Daemon, Scratch, address_in, eventually, qqd};
+
+#[test]
+fn op_05_a_port_in_use_ends_the_start_with_address_and_cause() {
+    let occupied = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = occupied.local_addr().expect("it is bound");
+    let output = qqd()
+        .env("QQ_SERVER_AMQP_PORT", address.port().to_string())
+        .output()
+        .expect("qqd runs");
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(
+        text.starts_with(&format!("qqd: cannot listen on {address} (AMQP): ")),
+        "{text}"
+    );
+    assert!(text.contains("in use"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+#[test]
+fn an_address_of_another_machine_cannot_be_bound() {
+    // TEST-NET-1 of RFC 5737 belongs to nobody.
+    let output = qqd()
+        .env("QQ_SERVER_BIND_ADDR", "192.0.2.1")
+        .env("QQ_SERVER_AMQP_PORT", "0")
+        .output()
+        .expect("qqd runs");
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(
+        text.starts_with("qqd: cannot listen on 192.0.2.1:0 (AMQP): "),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_log_file_that_cannot_be_opened_is_named() {
+    let output = qqd()
+        .env("QQ_SERVER_AMQP_PORT", "0")
+        .env("QQ_LOGGING_FILE", "/nowhere/qqd.log")
+        .output()
+        .expect("qqd runs");
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(
+        text.starts_with("qqd: /nowhere/qqd.log: log file cannot be opened: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn it_serves_and_stops_on_either_signal() {
+    for signal in ["TERM", "INT"] {
+        let scratch = Scratch::new(signal);
+        let daemon = Daemon::start(&scratch.file("broker.toml", "[server]\namqp_port = 0\n"));
+        let address = daemon.address();
+        let client = TcpStream::connect(address).expect("it accepts");
+        daemon.signal(signal);
+        daemon.wait_for("asked to stop");
+        daemon.wait_for("stopped");
+        assert_eq!(daemon.wait().code(), Some(0), "{signal}");
+        drop(client);
+        assert!(
+            TcpStream::connect(address).is_err(),
+            "the port is free again"
+        );
+    }
+}
+
+#[test]
+fn the_first_line_says_what_runs() {
+    let scratch = Scratch::new("first");
+    let toml = "[server]\namqp_port = 0\n[[queue]]\nname = \"a\"\n[[queue]]\nname = \"b\"\n[management]\nenabled = true\n";
+    let daemon = Daemon::start(&scratch.file("broker.toml", toml));
+    let line = daemon.wait_for("AMQP on ");
+    for words in [
+        env!("CARGO_PKG_VERSION"),
+        "store memory",
+        "2 queues",
+        "auto-creation of queues off",
+        "login not required",
+    ] {
+        assert!(line.contains(words), "{words}: {line}");
+    }
+    daemon.wait_for("[management]: not available in this build, without effect: enabled");
+}
+
+#[test]
+fn hangup_reads_level_and_users_again_and_keeps_them_when_the_file_is_wrong() {
+    let scratch = Scratch::new("hangup");
+    let users = scratch.file("users", "ann:x\n");
+    let toml = |level: &str| {
+        format!(
+            "[server]\namqp_port = 0\n[logging]\nlevel = \"{level}\"\n[auth]\nusers_file = \"{users}\"\n"
+        )
+    };
+    let daemon = Daemon::start(&scratch.file("broker.toml", &toml("info")));
+    assert!(daemon.wait_for("AMQP on ").contains("1 users"));
+
+    scratch.file("users", "ann:x\nbob:y\n");
+    scratch.file("broker.toml", &toml("debug"));
+    daemon.signal("HUP");
+    let line = daemon.wait_for("read again");
+    assert!(line.contains("log level debug, 2 users"), "{line}");
+
+    scratch.file("broker.toml", "[server]\namqp_prot = 0\n");
+    daemon.signal("HUP");
+    let line = daemon.wait_for("not read again");
+    assert!(
+        line.contains("broker.toml:2: server.amqp_prot: unknown key"),
+        "{line}"
+    );
+
+    daemon.signal("TERM");
+    assert_eq!(daemon.wait().code(), Some(0));
+}
+
+#[test]
+fn the_log_file_holds_json_and_is_opened_again_after_a_rotation() {
+    let scratch = Scratch::new("rotate");
+    let log = scratch.path("qqd.log");
+    let toml = format!("[server]\namqp_port = 0\n[logging]\nformat = \"json\"\nfile = \"{log}\"\n");
+    let daemon = Daemon::start(&scratch.file("broker.toml", &toml));
+    let first = eventually("the first line", || {
+        let text = std::fs::read_to_string(&log).ok()?;
+        text.ends_with('\n').then_some(text)
+    });
+    for line in first.lines() {
+        let value: serde_json::Value = serde_json::from_str(line).expect("a JSON object");
+        for key in ["time", "level", "target", "text"] {
+            assert!(value[key].is_string(), "{key} in {line}");
+        }
+    }
+    TcpStream::connect(address_in(first.lines().next().expect("a line"))).expect("it accepts");
+
+    std::fs::rename(&log, scratch.path("qqd.log.1")).expect("it exists");
+    daemon.signal("HUP");
+    eventually("a line in the new file", || {
+        std::fs::read_to_string(&log)
+            .ok()
+            .filter(|text| text.contains("read again"))
+    });
+    daemon.signal("TERM");
+    assert_eq!(daemon.wait().code(), Some(0));
+    let text = std::fs::read_to_string(&log).expect("it exists");
+    assert!(
+        text.lines()
+            .last()
+            .is_some_and(|line| line.contains("\"stopped\"")),
+        "{text}"
+    );
+}
