@@ -63,13 +63,12 @@ impl Broker {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let messages = self.queues.iter().map(|(_, queue)| queue.backlog.len()).sum();
-        let waiting: usize = self.queues.iter().map(|(_, queue)| queue.backlog.waiting()).sum();
         Counters {
             connections: self.conns.len(),
             queues: self.queues.len(),
             messages,
             bytes: self.bytes,
-            unsettled: messages - waiting,
+            unsettled: self.unsettled,
             producers: self.producers.len(),
             consumers: self.consumers.len(),
             expired: self.tally.expired,

@@ -17,6 +17,9 @@ impl Broker {
             return;
         }
         queue.is_dirty = false;
+        if self.is_draining {
+            return self.tell_drained(slot);
+        }
         if !queue.browse_ring.is_empty() {
             self.dispatch_browsers(now, at, slot);
         }
@@ -71,6 +74,7 @@ impl Broker {
                 let message = Arc::clone(&entry.message);
                 delivered(&mut entry, now, delivery, queue_id, seq, message)
             } else {
+                self.unsettled += 1;
                 let number = consumer.unsettled.push(seq);
                 debug_assert_eq!(number, delivery.0, "every delivery of such a consumer enters the list");
                 let entry = queue.backlog.acquire(seq);

@@ -89,6 +89,11 @@ impl Gate {
         held.notices.push((slot, conns.conn(slot).id, notice));
     }
 
+    /// Whether nothing waits for the store.
+    pub(super) fn is_idle(&self) -> bool {
+        self.open.ops.is_empty() && self.in_flight.is_empty()
+    }
+
     /// Closes the open batch, if it holds anything and the store can take it.
     pub(super) fn seal(&mut self) -> Option<Batch> {
         if self.open.ops.is_empty() || self.in_flight.len() >= IN_FLIGHT_MAX {

@@ -81,6 +81,9 @@ pub struct Broker {
     /// Arrival times (wall clock) of messages with a time to live, between recovery and [`Broker::recovered`].
     recovered_arrivals: Vec<(QueueId, u64, i64)>,
     tally: Tally,
+    /// Deliveries that consumers hold.
+    unsettled: usize,
+    is_draining: bool,
     has_failed: bool,
 }
 
@@ -113,6 +116,8 @@ impl Broker {
             next_consumer: 1,
             recovered_arrivals: Vec::new(),
             tally: Tally::default(),
+            unsettled: 0,
+            is_draining: false,
             has_failed: false,
         }
     }
@@ -210,6 +215,18 @@ impl Broker {
             return None;
         }
         self.timers.first().map(|(at_ms, _)| Duration::from_millis(*at_ms))
+    }
+
+    /// From now on nothing is delivered any more; everything else goes on, so that consumers can settle what they have
+    /// before the node goes down.
+    pub fn drain(&mut self) {
+        self.is_draining = true;
+    }
+
+    /// Whether no delivery is unsettled and nothing waits for the store.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.unsettled == 0 && self.gate.is_idle()
     }
 
     /// Gives an emptied vector of [`Action::Notify`] back, which saves its next allocation.

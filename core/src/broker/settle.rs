@@ -59,6 +59,7 @@ impl Broker {
         let consumer = &mut self.consumers[slot];
         let Some(seq) = consumer.unsettled.take(delivery) else { return };
         let (queue, serial) = (consumer.queue, consumer.serial);
+        self.unsettled -= 1;
         match outcome {
             Outcome::Accepted => {
                 self.remove_entry(queue, seq);

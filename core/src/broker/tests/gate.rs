@@ -200,3 +200,27 @@ fn a_confirmation_for_a_connection_that_is_gone_reaches_nobody_else() {
     assert!(rig.told(successor).is_empty() && rig.told(A).is_empty());
     assert_eq!(rig.texts(B, C), ["0"]);
 }
+
+#[test]
+fn op_03_a_draining_broker_delivers_nothing_and_finishes_the_rest() {
+    let mut rig = rig();
+    rig.publish(A, P, message("0", durable()));
+    rig.persist_one();
+    rig.told(A);
+    assert_eq!(rig.texts(B, C), ["0"]);
+    assert!(!rig.broker.is_drained());
+    rig.broker.drain();
+    rig.publish(A, P, message("1", durable()));
+    rig.publish(A, P, message("2", Envelope::default()));
+    assert_eq!(rig.verdicts(A), [(2, 2, Verdict::Accepted)]);
+    rig.persist_one();
+    assert_eq!(rig.verdicts(A), [(1, 1, Verdict::Accepted)]);
+    rig.drain(B, C, 2_000);
+    assert_eq!(rig.told(B), [Notice::Drained { port: C, sent: 1 }]);
+    assert!(!rig.broker.is_drained(), "a delivery is unsettled");
+    rig.settle(B, C, 0, 0, Outcome::Accepted);
+    assert!(!rig.broker.is_drained(), "the settlement waits for the store");
+    rig.persist_one();
+    assert!(rig.broker.is_drained());
+    assert!(rig.told(B).is_empty());
+}
