@@ -1,0 +1,266 @@
+//! What goes out: control frames as they arise, then dispositions, flows and queued messages when the driver asks.
+//!
+//! Sessions with something to say stand in one queue; a call without work looks at nothing else.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::ids::{LinkId, SessionId};
+use super::link::outgoing::Sent;
+use super::output::Output;
+use super::{Connection, PROGRESS_TRANSFER, State};
+use crate::types::DeliveryTag;
+
+/// Queued messages are encoded no further ahead than this, whatever the driver's budget.
+const AHEAD_MAX: usize = 256 * 1024;
+const FRAME_HEADER: usize = 8;
+
+/// The fields of a transfer that we send.
+pub(super) struct TransferHead<'a> {
+    pub(super) handle: u32,
+    pub(super) delivery_id: Option<u32>,
+    pub(super) tag: Option<&'a DeliveryTag>,
+    pub(super) message_format: u32,
+    pub(super) settled: bool,
+    pub(super) more: bool,
+    pub(super) aborted: bool,
+    pub(super) batchable: bool,
+}
+
+impl TransferHead<'_> {
+    /// Largest size of the frame without its payload: frame header, descriptor, list header, fields.
+    pub(super) fn frame_len_max(&self) -> usize {
+        let tag = self.tag.map_or(1, |tag| 2 + tag.as_slice().len());
+        FRAME_HEADER + 3 + 3 + 5 + 5 + tag + 5 + 7
+    }
+
+    /// Writes a frame whose payload is the first `size` bytes of `head` and `payload`.
+    pub(super) fn write(&self, output: &mut Output, channel: u16, head: &[u8], payload: &Bytes, size: usize) {
+        let from_head = size.min(head.len());
+        let from_payload = size - from_head;
+        let buf = output.buf();
+        buf.reserve(self.frame_len_max() + from_head + if from_payload < super::output::SLICE_MIN { from_payload } else { 0 });
+        let start = buf.len();
+        buf.put_slice(&[0, 0, 0, 0, 2, 0]);
+        buf.put_u16(channel);
+        // transfer (part 2, 2.7.5) as list8: its fields never come near 255 bytes.
+        buf.put_slice(&[0x00, 0x53, 0x14, 0xc0, 0, 0]);
+        let fields = buf.len();
+        self.put_fields(buf);
+        let fields_len = buf.len() - fields;
+        buf[fields - 2] = u8::try_from(fields_len + 1).expect("a transfer's fields are below 255 bytes");
+        let frame_len = buf.len() - start + size;
+        let frame_len = u32::try_from(frame_len).expect("frames are cut to the peer's maximum");
+        buf[start..start + 4].copy_from_slice(&frame_len.to_be_bytes());
+        buf.put_slice(&head[..from_head]);
+        if from_payload == payload.len() {
+            output.push_payload(payload);
+        } else {
+            output.push_payload(&payload.slice(..from_payload));
+        }
+    }
+
+    fn put_fields(&self, buf: &mut BytesMut) {
+        let count_at = buf.len() - 1;
+        let mut count = 2;
+        put_uint(buf, self.handle);
+        match self.delivery_id {
+            Some(id) => put_uint(buf, id),
+            None => buf.put_u8(0x40),
+        }
+        if let Some(tag) = self.tag {
+            let tag = tag.as_slice();
+            buf.put_slice(&[0xa0, tag.len() as u8]);
+            buf.put_slice(tag);
+            put_uint(buf, self.message_format);
+            put_bool(buf, self.settled);
+            count = 5;
+        }
+        if self.more || self.aborted || self.batchable {
+            if count == 2 {
+                buf.put_slice(&[0x40, 0x40, 0x40]);
+            }
+            put_bool(buf, self.more);
+            count = 6;
+        }
+        if self.aborted || self.batchable {
+            buf.put_slice(&[0x40, 0x40, 0x40]);
+            put_bool(buf, self.aborted);
+            count = 10;
+        }
+        if self.batchable {
+            buf.put_u8(0x41);
+            count = 11;
+        }
+        buf[count_at] = count;
+    }
+}
+
+fn put_bool(buf: &mut BytesMut, value: bool) {
+    buf.put_u8(if value { 0x41 } else { 0x42 });
+}
+
+fn put_uint(buf: &mut BytesMut, value: u32) {
+    match value {
+        0 => buf.put_u8(0x43),
+        1..=255 => buf.put_slice(&[0x52, value as u8]),
+        _ => {
+            buf.put_u8(0x70);
+            buf.put_u32(value);
+        }
+    }
+}
+
+/// What became of a turn to send.
+enum Turn {
+    /// A frame went out and there is more.
+    Again,
+    /// Nothing more to send, or no credit for it.
+    Done,
+    /// The session window is closed.
+    Blocked,
+}
+
+impl Connection {
+    /// Moves output to the driver's queue, about `budget` bytes at most. Returns the bytes added.
+    pub fn poll_transmit(&mut self, now: Duration, out: &mut VecDeque<Bytes>, budget: usize) -> usize {
+        self.see(now);
+        let ahead = budget.min(AHEAD_MAX);
+        while self.output.len() < ahead
+            && let Some(id) = self.ready.pop_front()
+        {
+            if self.pump_session(id, ahead) {
+                self.ready.push_back(id);
+            } else if let Some(session) = self.sessions.find_mut(id.0) {
+                session.is_ready = false;
+            }
+        }
+        if self.output.is_empty() {
+            if !self.is_heartbeat_due() {
+                self.timers.stuck_since = None;
+                return 0;
+            }
+            self.output.buf().put_slice(&[0, 0, 0, 8, 2, 0, 0, 0]);
+        }
+        let moved = self.output.drain(out, budget);
+        self.note_sent(moved);
+        moved
+    }
+
+    /// Puts a session in the queue of those with something to send.
+    pub(super) fn list_ready(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.find_mut(id.0)
+            && !session.is_ready
+        {
+            session.is_ready = true;
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Writes what a session has to say. Returns whether it has more when the output is full.
+    fn pump_session(&mut self, id: SessionId, ahead: usize) -> bool {
+        self.flush_session(id);
+        while let Some(session) = self.sessions.find_mut(id.0) {
+            let Some(slot) = session.senders.front().copied() else { return false };
+            if self.output.len() >= ahead {
+                return true;
+            }
+            match self.pump_link(id, slot) {
+                Turn::Blocked => return false,
+                Turn::Again => {
+                    if let Some(session) = self.sessions.find_mut(id.0) {
+                        session.senders.rotate_left(1);
+                    }
+                }
+                Turn::Done => {
+                    if let Some(session) = self.sessions.find_mut(id.0) {
+                        session.senders.pop_front();
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// Writes one frame of a link's first queued message.
+    fn pump_link(&mut self, id: SessionId, slot: u32) -> Turn {
+        let frame_max = self.frame_out_max as usize;
+        let Self { sessions, links, output, queued_bytes, .. } = self;
+        let Some(session) = sessions.find_mut(id.0) else { return Turn::Done };
+        let Some((key, link)) = links.at_mut(slot) else { return Turn::Done };
+        let (handle, credit) = (link.handle_out, link.credit);
+        let Some(outgoing) = link.outgoing() else { return Turn::Done };
+        let is_over = match outgoing.queue.front() {
+            Some(front) => front.started_as.is_none() && credit == 0,
+            None => true,
+        };
+        let Some(front) = outgoing.queue.front_mut().filter(|_| !is_over) else {
+            outgoing.is_listed = false;
+            self.finish_drain(LinkId(key));
+            return Turn::Done;
+        };
+        if session.remote_incoming_window == 0 || !session.outgoing.accepts(session.next_delivery_out) {
+            return Turn::Blocked;
+        }
+        let is_first = front.started_as.is_none();
+        let delivery_id = front.started_as.unwrap_or(session.next_delivery_out);
+        let mut frame = TransferHead {
+            handle,
+            // Repeated on each frame: some receivers look for it there.
+            delivery_id: Some(delivery_id),
+            tag: is_first.then_some(&front.tag),
+            message_format: front.message_format,
+            settled: front.is_settled,
+            more: false,
+            aborted: front.is_aborted,
+            batchable: front.batchable,
+        };
+        let size = front.len().min(frame_max - frame.frame_len_max());
+        frame.more = size < front.len();
+        frame.write(output, session.channel_out, &front.head, &front.payload, size);
+        session.remote_incoming_window -= 1;
+        session.next_outgoing_id = session.next_outgoing_id.wrapping_add(1);
+        let is_last = !frame.more;
+        *queued_bytes -= size;
+        if is_first {
+            if !front.is_settled {
+                session.outgoing.push(delivery_id, Sent { link: slot, has_state: false, token: front.token });
+            }
+            session.next_delivery_out = session.next_delivery_out.wrapping_add(1);
+            front.started_as = Some(delivery_id);
+        }
+        if is_last {
+            outgoing.queue.pop_front();
+            if outgoing.queue.is_empty() {
+                // Queues are for bursts; an idle link keeps no room for one.
+                outgoing.queue = VecDeque::new();
+            }
+        } else {
+            let from_head = size.min(front.head.len());
+            let _ = front.head.split_to(from_head);
+            let _ = front.payload.split_to(size - from_head);
+        }
+        if is_first {
+            self.use_credit(LinkId(key));
+        }
+        self.no_progress.credit(PROGRESS_TRANSFER);
+        Turn::Again
+    }
+
+    /// Notes that the driver took bytes: the heartbeat starts anew, and a reader that moves is not slow.
+    fn note_sent(&mut self, moved: usize) {
+        if moved > 0 {
+            self.timers.last_sent = self.now;
+        }
+        if self.output.is_empty() {
+            self.timers.stuck_since = None;
+            if self.state == State::Done && self.ready.capacity() > 0 {
+                self.ready = VecDeque::new();
+            }
+        } else if moved > 0 || self.timers.stuck_since.is_none() {
+            self.timers.stuck_since = Some(self.now);
+        }
+    }
+}
