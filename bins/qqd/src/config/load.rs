@@ -3,18 +3,14 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use qq_core::broker::QueueSpec;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::declare::TOPOLOGY;
 use super::key::{Key, variable};
 use super::nearest::nearest;
 use super::raw::Raw;
-use super::topology::{Binding, Exchange, Queue};
 use super::{Config, Origin, Problem};
-
-/// The tables of the topology.
-const TOPOLOGY: [&str; 3] = ["queue", "exchange", "binding"];
 
 /// A file that was read.
 pub(crate) struct Source {
@@ -56,7 +52,7 @@ impl Source {
             .trim()
     }
 
-    fn origin(&self, span: &Range<usize>) -> Origin {
+    pub(super) fn origin(&self, span: &Range<usize>) -> Origin {
         Origin::File {
             path: self.path.clone(),
             line: 1 + self.line_index(span),
@@ -105,15 +101,15 @@ pub(crate) fn load(
 }
 
 #[derive(Default)]
-struct Loader {
-    config: Config,
+pub(super) struct Loader {
+    pub(super) config: Config,
     problems: Vec<Problem>,
     /// Who set a key, by "section.key".
     origins: BTreeMap<String, Origin>,
 }
 
 impl Loader {
-    fn problem(&mut self, origin: Origin, text: impl AsRef<str>) {
+    pub(super) fn problem(&mut self, origin: Origin, text: impl AsRef<str>) {
         self.problems.push(Problem::new(origin, text));
     }
 
@@ -191,7 +187,7 @@ impl Loader {
     }
 
     /// Reads one key of a table into its slot.
-    fn read_key(
+    pub(super) fn read_key(
         &mut self,
         table: &str,
         keys: &mut [Key<'_>],
@@ -273,134 +269,6 @@ impl Loader {
         self.config = config;
     }
 
-    fn read_topology(&mut self, source: &Source, root: &DeTable<'_>) {
-        for name in TOPOLOGY {
-            let Some(value) = root.get(name) else {
-                continue;
-            };
-            let DeValue::Array(tables) = value.get_ref() else {
-                self.problem(
-                    source.origin(&value.span()),
-                    format!("{name}: must be a list of tables, each written [[{name}]]"),
-                );
-                continue;
-            };
-            for table in tables.iter() {
-                let origin = source.origin(&table.span());
-                let DeValue::Table(entries) = table.get_ref() else {
-                    self.problem(
-                        origin,
-                        format!("{name}: must be a list of tables, each written [[{name}]]"),
-                    );
-                    continue;
-                };
-                match name {
-                    "queue" => self.read_queue(source, origin, entries),
-                    "exchange" => self.read_exchange(source, origin, entries),
-                    _ => self.read_binding(source, origin, entries),
-                }
-            }
-        }
-    }
-
-    /// Reads the entries of one table of the topology; returns the names of those that have no effect yet.
-    fn read_entries(
-        &mut self,
-        source: &Source,
-        name: &str,
-        mut keys: Vec<Key<'_>>,
-        entries: &DeTable<'_>,
-    ) -> Vec<String> {
-        let mut later = Vec::new();
-        for (key, value) in entries {
-            let origin = source.origin(&key.span());
-            let entry: &str = key.get_ref();
-            self.read_key(name, &mut keys, entry, value, origin);
-            if keys
-                .iter()
-                .any(|known| known.name == entry && known.is_later)
-            {
-                later.push(entry.to_owned());
-            }
-        }
-        later
-    }
-
-    fn read_queue(&mut self, source: &Source, origin: Origin, entries: &DeTable<'_>) {
-        let mut queue = Queue::new(&self.config.defaults);
-        let later = self.read_entries(source, "queue", queue.keys(), entries);
-        let name = queue.name.0.clone();
-        if name.is_empty() {
-            if !entries.contains_key("name") {
-                self.problem(origin, "queue: a queue needs a name = \"...\"");
-            }
-            return;
-        }
-        if QueueSpec::is_reserved(&name) {
-            self.problem(
-                origin,
-                format!(
-                    "queue.name = {name:?}: names that begin with \"amq.\" or \"_\" are reserved"
-                ),
-            );
-            return;
-        }
-        if let Some(older) = self
-            .config
-            .queues
-            .iter_mut()
-            .find(|older| older.name.0 == name)
-        {
-            let differing = differing_key(older.clone().keys(), queue.keys());
-            if let Some(key) = differing {
-                self.problem(
-                    origin,
-                    format!(
-                        "queue.{key}: the queue {name:?} was declared before with another {key}"
-                    ),
-                );
-            }
-            return;
-        }
-        if !later.is_empty() {
-            self.config.remarks.push(format!(
-                "{origin}: not available in this build, without effect: {} of queue {name:?}",
-                later.join(", ")
-            ));
-        }
-        self.config.queues.push(queue);
-    }
-
-    fn read_exchange(&mut self, source: &Source, origin: Origin, entries: &DeTable<'_>) {
-        let mut exchange = Exchange::default();
-        self.read_entries(source, "exchange", exchange.keys(), entries);
-        let name = exchange.name.0.clone();
-        if name.is_empty() && !entries.contains_key("name") {
-            self.problem(origin, "exchange: an exchange needs a name = \"...\"");
-            return;
-        }
-        if !exchange.is_predeclared() {
-            self.config.remarks.push(format!(
-                "{origin}: not available in this build, without effect: exchange {name:?}"
-            ));
-        }
-        self.config.exchanges.push(exchange);
-    }
-
-    fn read_binding(&mut self, source: &Source, origin: Origin, entries: &DeTable<'_>) {
-        let mut binding = Binding::default();
-        self.read_entries(source, "binding", binding.keys(), entries);
-        if !entries.contains_key("exchange") || !binding.has_one_destination() {
-            self.problem(origin, "binding: a binding needs an exchange = \"...\" and either a queue = \"...\" or a to_exchange = \"...\"");
-            return;
-        }
-        let name = &binding.exchange.0;
-        self.config.remarks.push(format!(
-            "{origin}: not available in this build, without effect: binding of exchange {name:?}"
-        ));
-        self.config.bindings.push(binding);
-    }
-
     /// What no key can know alone.
     fn check(&mut self) {
         if self.config.server.tls_enabled
@@ -452,14 +320,6 @@ impl Loader {
         }
         self.config.remarks.extend(remarks);
     }
-}
-
-/// The first key whose value differs between two tables of the same keys.
-fn differing_key(left: Vec<Key<'_>>, right: Vec<Key<'_>>) -> Option<&'static str> {
-    left.iter()
-        .zip(&right)
-        .find(|(left, right)| left.slot.show() != right.slot.show())
-        .map(|(key, _)| key.name)
 }
 
 fn unknown_variable(name: &str, sections: &[super::key::Section<'_>]) -> String {

@@ -5,6 +5,7 @@
 //! accepted and checked, and reported when they are set.
 
 mod amount;
+mod declare;
 mod key;
 mod limits;
 mod load;
