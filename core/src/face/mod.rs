@@ -1,5 +1,7 @@
 //! Faces: each glues one protocol's connection machine to the broker's vocabulary.
 
+pub mod amqp;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

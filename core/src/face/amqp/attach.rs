@@ -1,0 +1,217 @@
+//! Attach: what a peer asks for becomes a spec for the broker, and what the broker gave becomes the reply. The reply
+//! states only what is in effect (part 3, 3.5.3).
+
+use bytes::Bytes;
+use qq_proto_amqp::connection::LinkReply;
+use qq_proto_amqp::performative::{
+    Attach, DeliveryState, RcvSettleMode, SndSettleMode, Source, Target, TargetKind,
+};
+use qq_proto_amqp::types::{Map, Str, Symbol, Value};
+
+use super::outcome::outcome_of;
+use crate::vocab::{
+    Address, ConsumerOpened, ConsumerSpec, LifetimePolicy, LinkKey, NodeKind, Outcome,
+    ProducerOpened, ProducerSpec, Reason, Refusal,
+};
+
+pub(super) const ACCEPTED: Symbol = Symbol::from_static("amqp:accepted:list");
+pub(super) const REJECTED: Symbol = Symbol::from_static("amqp:rejected:list");
+pub(super) const RELEASED: Symbol = Symbol::from_static("amqp:released:list");
+pub(super) const MODIFIED: Symbol = Symbol::from_static("amqp:modified:list");
+const COPY: Symbol = Symbol::from_static("copy");
+const MOVE: Symbol = Symbol::from_static("move");
+const LINK_DETACH: Symbol = Symbol::from_static("link-detach");
+const LIFETIME_POLICY: &str = "lifetime-policy";
+
+pub(super) fn producer_spec(container: &Bytes, attach: &Attach) -> Result<ProducerSpec, Refusal> {
+    let target = match &attach.target {
+        Some(TargetKind::Target(target)) => target,
+        Some(TargetKind::Coordinator(_)) => {
+            return Err(refusal(
+                Reason::NotImplemented,
+                "transactions are not offered by this broker yet",
+            ));
+        }
+        None => {
+            return Err(refusal(
+                Reason::Invalid,
+                "a sender needs a target; this one has none",
+            ));
+        }
+    };
+    let address = if target.dynamic {
+        Address::Dynamic {
+            lifetime: lifetime_of(target.dynamic_node_properties.as_ref()),
+        }
+    } else {
+        match &target.address {
+            None => Address::Anonymous,
+            Some(address) => address_of(address)?,
+        }
+    };
+    Ok(ProducerSpec {
+        key: Some(key_of(container, attach)),
+        address,
+    })
+}
+
+pub(super) fn consumer_spec(container: &Bytes, attach: &Attach) -> Result<ConsumerSpec, Refusal> {
+    let Some(source) = &attach.source else {
+        return Err(refusal(
+            Reason::Invalid,
+            "a receiver needs a source; this one has none",
+        ));
+    };
+    let address = if source.dynamic {
+        Address::Dynamic {
+            lifetime: lifetime_of(source.dynamic_node_properties.as_ref()),
+        }
+    } else {
+        match &source.address {
+            None => {
+                return Err(refusal(
+                    Reason::Invalid,
+                    "a receiver's source needs an address or `dynamic`",
+                ));
+            }
+            Some(address) => address_of(address)?,
+        }
+    };
+    Ok(ConsumerSpec {
+        key: Some(key_of(container, attach)),
+        address,
+        browse: source.distribution_mode.as_ref() == Some(&COPY),
+        settled: attach.snd_settle_mode == SndSettleMode::Settled,
+        default_outcome: source
+            .default_outcome
+            .as_ref()
+            .and_then(outcome_of)
+            .unwrap_or(Outcome::Released),
+    })
+}
+
+/// Whether a sender understands `released`; a source that lists no outcomes takes all (part 3, 3.5.3).
+pub(super) fn takes_released(attach: &Attach) -> bool {
+    attach
+        .source
+        .as_ref()
+        .is_none_or(|source| source.outcomes.is_empty() || source.outcomes.contains(&RELEASED))
+}
+
+pub(super) fn producer_reply(
+    attach: &Attach,
+    opened: &ProducerOpened,
+    message_size_max: u64,
+) -> LinkReply {
+    let asked = match &attach.target {
+        Some(TargetKind::Target(target)) => target.clone(),
+        _ => Target::default(),
+    };
+    let address = match opened.kind {
+        NodeKind::Anonymous => None,
+        _ if asked.dynamic => Some(Value::Str(Str::from(opened.name.as_str()))),
+        _ => asked.address.clone(),
+    };
+    let target = Target {
+        address,
+        durable: 0,
+        expiry_policy: LINK_DETACH,
+        timeout: 0,
+        dynamic: asked.dynamic,
+        dynamic_node_properties: asked.dynamic_node_properties.filter(|_| asked.dynamic),
+        capabilities: Vec::new(),
+    };
+    LinkReply {
+        source: attach.source.clone(),
+        target: Some(TargetKind::Target(target)),
+        snd_settle_mode: attach.snd_settle_mode,
+        // A sender that asks for the second mode is served with the first: some ask and never take the second step.
+        rcv_settle_mode: RcvSettleMode::First,
+        max_message_size: Some(message_size_max),
+        ..LinkReply::default()
+    }
+}
+
+pub(super) fn consumer_reply(
+    attach: &Attach,
+    opened: &ConsumerOpened,
+    message_size_max: u64,
+) -> LinkReply {
+    let asked = attach.source.clone().unwrap_or_default();
+    let default_outcome = asked
+        .default_outcome
+        .filter(|state| outcome_of(state).is_some());
+    let source = Source {
+        address: if asked.dynamic {
+            Some(Value::Str(Str::from(opened.name.as_str())))
+        } else {
+            asked.address
+        },
+        durable: 0,
+        expiry_policy: LINK_DETACH,
+        timeout: 0,
+        dynamic: asked.dynamic,
+        dynamic_node_properties: asked.dynamic_node_properties.filter(|_| asked.dynamic),
+        distribution_mode: Some(if opened.browse { COPY } else { MOVE }),
+        filter: None,
+        default_outcome: Some(default_outcome.unwrap_or(DeliveryState::Released)),
+        outcomes: vec![ACCEPTED, REJECTED, RELEASED, MODIFIED],
+        capabilities: Vec::new(),
+    };
+    LinkReply {
+        source: Some(source),
+        target: attach
+            .target
+            .clone()
+            .or_else(|| Some(TargetKind::Target(Target::default()))),
+        snd_settle_mode: attach.snd_settle_mode,
+        rcv_settle_mode: attach.rcv_settle_mode,
+        max_message_size: Some(message_size_max),
+        initial_delivery_count: Some(0),
+        ..LinkReply::default()
+    }
+}
+
+fn key_of(container: &Bytes, attach: &Attach) -> LinkKey {
+    LinkKey {
+        container: container.clone(),
+        name: Bytes::copy_from_slice(attach.name.as_bytes()),
+    }
+}
+
+fn address_of(address: &Value) -> Result<Address, Refusal> {
+    match address {
+        Value::Str(text) => Address::parse(text),
+        _ => Err(refusal(Reason::Invalid, "an address must be a string")),
+    }
+}
+
+/// The lifetime policy of `dynamic-node-properties` (part 3, 3.5.10): a described list 0x2b to 0x2e.
+fn lifetime_of(properties: Option<&Map>) -> LifetimePolicy {
+    let policy = properties.into_iter().flatten().find_map(|(key, value)| {
+        let is_policy = matches!(key, Value::Symbol(name) if name.as_str() == LIFETIME_POLICY);
+        is_policy.then_some(value)
+    });
+    let Some(Value::Described(described)) = policy else {
+        return LifetimePolicy::default();
+    };
+    match &described.descriptor {
+        Value::Ulong(0x2c) => LifetimePolicy::DeleteOnNoLinks,
+        Value::Ulong(0x2d) => LifetimePolicy::DeleteOnNoMessages,
+        Value::Ulong(0x2e) => LifetimePolicy::DeleteOnNoLinksOrMessages,
+        Value::Symbol(name) => match name.as_str() {
+            "amqp:delete-on-no-links:list" => LifetimePolicy::DeleteOnNoLinks,
+            "amqp:delete-on-no-messages:list" => LifetimePolicy::DeleteOnNoMessages,
+            "amqp:delete-on-no-links-or-messages:list" => LifetimePolicy::DeleteOnNoLinksOrMessages,
+            _ => LifetimePolicy::DeleteOnClose,
+        },
+        _ => LifetimePolicy::DeleteOnClose,
+    }
+}
+
+fn refusal(reason: Reason, text: &str) -> Refusal {
+    Refusal {
+        reason,
+        text: text.to_owned(),
+    }
+}

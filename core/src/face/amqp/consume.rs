@@ -1,0 +1,248 @@
+//! Links on which the peer receives: permits and settlements up, messages down.
+
+use std::collections::BTreeMap;
+
+use qq_proto_amqp::connection::{LinkId, OutgoingDelivery};
+use qq_proto_amqp::performative::{Attach, DeliveryState};
+
+use super::attach::{consumer_reply, consumer_spec};
+use super::deliver::{message_format, tag_of};
+use super::outcome::{decode_map, encode_map, merge, outcome_of};
+use super::ports::{Consumer, PortState};
+use super::{AmqpFace, push_settle};
+use crate::vocab::{Command, ConsumerOpened, Delivered, DeliveryId, Outcome, Port};
+
+impl AmqpFace {
+    pub(super) fn open_consumer(&mut self, link: LinkId, attach: Box<Attach>) {
+        let spec = match consumer_spec(&self.container, &attach) {
+            Ok(spec) => spec,
+            Err(refusal) => return self.refuse_link(link, &refusal),
+        };
+        let consumer = Consumer {
+            attach: Some(attach),
+            is_settled: spec.settled,
+            seen: 0,
+            limit: 0,
+            is_draining: false,
+            is_drain_asked: false,
+            annotations: BTreeMap::new(),
+            confirming: BTreeMap::new(),
+        };
+        let port = self.ports.insert(link, PortState::Consumer(consumer));
+        self.commands.push(Command::OpenConsumer {
+            port,
+            spec: Box::new(spec),
+        });
+    }
+
+    pub(super) fn on_consumer_opened(&mut self, port: Port, opened: &ConsumerOpened) {
+        let Some(entry) = self.ports.entry(port) else {
+            return;
+        };
+        let link = entry.link;
+        let PortState::Consumer(consumer) = &mut entry.state else {
+            return;
+        };
+        let Some(attach) = consumer.attach.take() else {
+            return;
+        };
+        let reply = consumer_reply(&attach, opened, self.config.connection.message_size_max);
+        self.conn
+            .accept_link(link, reply)
+            .expect("the link waits for its answer");
+        // A flow that came with the attach is in force already.
+        self.update_permit(port);
+    }
+
+    pub(super) fn on_flow(&mut self, link: LinkId, drain: bool) {
+        let Some(entry) = self.ports.entry_of(link) else {
+            return;
+        };
+        let port = entry.port;
+        let PortState::Consumer(consumer) = &mut entry.state else {
+            return;
+        };
+        consumer.is_draining = drain;
+        if !drain {
+            consumer.is_drain_asked = false;
+        }
+        self.update_permit(port);
+    }
+
+    /// Tells the broker how many deliveries this consumer can take: the link's credit, in slices of what the
+    /// connection can hold unsent.
+    pub(super) fn update_permit(&mut self, port: Port) {
+        let slice = u64::from(self.config.permit_slice);
+        let Some(entry) = self.ports.entry(port) else {
+            return;
+        };
+        let link = entry.link;
+        let PortState::Consumer(consumer) = &mut entry.state else {
+            return;
+        };
+        if consumer.attach.is_some() {
+            return;
+        }
+        let credit = u64::from(self.conn.credit(link));
+        if consumer.is_draining && credit == 0 {
+            consumer.is_draining = false;
+            consumer.is_drain_asked = false;
+            // Fails only when the link is on its way out.
+            let _ = self.conn.drained(link);
+            return;
+        }
+        let room = slice.saturating_sub(self.conn.unsent(link) as u64);
+        let limit = consumer.seen + credit.min(room);
+        let is_drain_due = consumer.is_draining && !consumer.is_drain_asked;
+        let ahead = consumer.limit.saturating_sub(consumer.seen);
+        let is_worth_it = limit < consumer.limit
+            || is_drain_due
+            || (limit > consumer.limit
+                && (ahead == 0 || limit - consumer.limit >= slice / 4 || credit <= slice / 4));
+        if is_worth_it {
+            consumer.limit = limit;
+            consumer.is_drain_asked = consumer.is_draining;
+            self.commands.push(Command::Permit {
+                port,
+                limit,
+                drain: consumer.is_draining,
+            });
+        }
+        if credit > room && !self.thirsty.contains(&port) {
+            self.thirsty.push(port);
+        }
+    }
+
+    pub(super) fn on_deliver(&mut self, port: Port, delivered: Delivered) {
+        let Some(entry) = self.ports.entry(port) else {
+            return;
+        };
+        let link = entry.link;
+        let PortState::Consumer(consumer) = &mut entry.state else {
+            return;
+        };
+        consumer.seen += 1;
+        let token = delivered.delivery.0;
+        if self.conn.credit(link) == 0 {
+            // The peer took its credit back while this was on its way.
+            if !consumer.is_settled {
+                push_settle(&mut self.commands, port, token, Outcome::Released, false);
+            }
+            return;
+        }
+        let (head, rest) = self.head.write(&delivered);
+        let out = OutgoingDelivery {
+            tag: tag_of(token),
+            token,
+            settled: consumer.is_settled,
+            message_format: message_format(delivered.message.format),
+            head,
+            payload: rest.as_ref().unwrap_or(&delivered.message.payload),
+            batchable: false,
+        };
+        self.conn.send(link, out).expect("there is credit");
+        if let Some(annotations) = delivered.annotations {
+            consumer.annotations.insert(token, annotations);
+        }
+        if consumer.seen + u64::from(self.config.permit_slice) / 2 >= consumer.limit {
+            self.update_permit(port);
+        }
+    }
+
+    pub(super) fn on_drained(&mut self, port: Port) {
+        let Some(entry) = self.ports.entry(port) else {
+            return;
+        };
+        let link = entry.link;
+        let PortState::Consumer(consumer) = &mut entry.state else {
+            return;
+        };
+        if !consumer.is_draining || !consumer.is_drain_asked {
+            return;
+        }
+        consumer.is_drain_asked = false;
+        let is_slice_used_up = consumer.seen == consumer.limit;
+        // The broker counts a drained permit as used up.
+        consumer.limit = consumer.seen;
+        if is_slice_used_up && self.conn.credit(link) > 0 {
+            // The slice is used up, not the queue: go on as output drains.
+            return self.update_permit(port);
+        }
+        consumer.is_draining = false;
+        // Fails only when the link is on its way out.
+        let _ = self.conn.drained(link);
+    }
+
+    pub(super) fn on_outcome(
+        &mut self,
+        link: LinkId,
+        token: u64,
+        state: Option<&DeliveryState>,
+        settled: bool,
+    ) {
+        let Some(entry) = self.ports.entry_of(link) else {
+            return;
+        };
+        let port = entry.port;
+        let PortState::Consumer(consumer) = &mut entry.state else {
+            return;
+        };
+        let outcome = match state {
+            Some(state) => outcome_of(state),
+            // Settled without a state: the message goes back untouched, so that it is neither lost nor held.
+            None => settled.then_some(Outcome::Released),
+        };
+        let outcome = match outcome {
+            Some(outcome) => outcome,
+            None if settled => Outcome::Released,
+            None => return,
+        };
+        if consumer.confirming.contains_key(&token) {
+            // The outcome was applied at its first statement; now the peer settles too.
+            return;
+        }
+        let outcome = match consumer.annotations.remove(&token) {
+            Some(earlier) => with_earlier(outcome, &earlier),
+            None => outcome,
+        };
+        if !settled && let Some(state) = state {
+            consumer.confirming.insert(token, state.clone());
+        }
+        push_settle(&mut self.commands, port, token, outcome, !settled);
+    }
+
+    pub(super) fn on_settled(&mut self, port: Port, first: DeliveryId, last: DeliveryId) {
+        let Some(entry) = self.ports.entry(port) else {
+            return;
+        };
+        let link = entry.link;
+        let PortState::Consumer(consumer) = &mut entry.state else {
+            return;
+        };
+        for token in first.0..=last.0 {
+            if let Some(state) = consumer.confirming.remove(&token) {
+                // Fails only when the link is on its way out.
+                let _ = self.conn.settle_outgoing(link, token, Some(state));
+            }
+        }
+    }
+}
+
+/// A `modified` adds its annotations to those of earlier consumers.
+fn with_earlier(outcome: Outcome, earlier: &bytes::Bytes) -> Outcome {
+    match outcome {
+        Outcome::Modified {
+            failed,
+            undeliverable_here,
+            annotations: Some(added),
+        } => {
+            let merged = merge(decode_map(earlier), &decode_map(&added));
+            Outcome::Modified {
+                failed,
+                undeliverable_here,
+                annotations: Some(encode_map(&merged)),
+            }
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,72 @@
+//! A message of the broker becomes a delivery to the peer: the header is written anew (part 3, 3.2.1), annotations
+//! that consumers added are merged, everything else goes out as it came in.
+
+use bytes::{Buf, Bytes, BytesMut};
+use qq_proto_amqp::section::{Header, Sections};
+use qq_proto_amqp::types::DeliveryTag;
+
+use super::outcome::{decode_map, merge};
+use crate::vocab::{Delivered, Format};
+
+/// Bytes before the payload: the header, when there is something to say.
+#[derive(Default)]
+pub(super) struct Head {
+    buf: BytesMut,
+}
+
+impl Head {
+    /// Writes the sections that precede what is kept of the message, and returns the rest of the message.
+    ///
+    /// A message that came without a header and has no history leaves without one: absent means the defaults.
+    pub(super) fn write(&mut self, delivered: &Delivered) -> (&[u8], Option<Bytes>) {
+        self.buf.clear();
+        let envelope = &delivered.message.envelope;
+        let has_history = delivered.delivery_count > 0 || delivered.ttl_ms.is_some();
+        if envelope.durable || envelope.has_priority || has_history {
+            let header = Header {
+                durable: envelope.durable,
+                priority: envelope.has_priority.then_some(envelope.priority),
+                ttl: delivered
+                    .ttl_ms
+                    .map(|ttl| u32::try_from(ttl).unwrap_or(u32::MAX)),
+                first_acquirer: delivered.first_acquirer,
+                delivery_count: delivered.delivery_count,
+            };
+            header.encode(&mut self.buf);
+        }
+        let rest = delivered
+            .annotations
+            .as_ref()
+            .map(|added| self.write_annotations(&delivered.message.payload, added));
+        (&self.buf, rest)
+    }
+
+    fn write_annotations(&mut self, payload: &Bytes, added: &Bytes) -> Bytes {
+        let mut rest = payload.clone();
+        let mut annotations = decode_map(added);
+        if let Ok(sections) = Sections::scan(payload)
+            && let Some(range) = sections.message_annotations
+        {
+            annotations = merge(
+                decode_map(&payload.slice(range.value.clone())),
+                &annotations,
+            );
+            rest.advance(range.end());
+        }
+        qq_proto_amqp::section::encode_message_annotations(&annotations, &mut self.buf);
+        rest
+    }
+}
+
+/// The message-format of the transfer. Payloads of other protocols are converted before they come here.
+pub(super) fn message_format(format: Format) -> u32 {
+    match format {
+        Format::Amqp(format) => format,
+        Format::Binary => 0,
+    }
+}
+
+/// Eight bytes that are unique on the link for as long as the link lives.
+pub(super) fn tag_of(delivery: u64) -> DeliveryTag {
+    DeliveryTag::new(&delivery.to_be_bytes()).unwrap_or_default()
+}

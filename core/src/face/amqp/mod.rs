@@ -1,0 +1,331 @@
+//! The AMQP 1.0 face: glues [`Connection`] to the broker's vocabulary.
+//!
+//! Upward, deliveries become publishes, attaches become producers and consumers, dispositions become settlements.
+//! Downward, notices become attaches, transfers, dispositions and flows. Two windows live here: publishers get credit
+//! back only when their messages are answered, and the broker gets permits in slices as output drains, so that
+//! neither side can fill the memory of the node.
+
+mod attach;
+mod consume;
+mod deliver;
+mod outcome;
+mod ports;
+mod produce;
+mod publish;
+mod refusal;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use qq_proto_amqp::connection::{Config, Connection, Event, LinkId, SaslCode, Side};
+use qq_proto_amqp::performative::{Attach, Role};
+
+use super::{Face, PeerInfo};
+use crate::broker::Now;
+use crate::vocab::{Command, Notice, Outcome, Port, Reason, Refusal};
+use deliver::Head;
+use ports::{PortState, Ports};
+
+/// Decides about a SASL mechanism and its initial response.
+pub type Authenticate = Arc<dyn Fn(&str, &[u8]) -> bool + Send + Sync>;
+
+/// How faces of one listener behave.
+pub struct AmqpConfig {
+    /// The protocol machine's bounds and announcements.
+    pub connection: Config,
+    /// Messages that a publisher may have without an answer, per link.
+    pub credit_max: u32,
+    /// Deliveries that the broker may hand over ahead of the socket, per link.
+    pub permit_slice: u32,
+    /// Publishes without an answer per connection, above which reading stops.
+    pub unanswered_max: usize,
+    /// Their bytes.
+    pub unanswered_bytes_max: usize,
+    /// Who may come in.
+    pub authenticate: Authenticate,
+}
+
+/// One AMQP 1.0 peer.
+pub struct AmqpFace {
+    conn: Connection,
+    config: Arc<AmqpConfig>,
+    peer: PeerInfo,
+    container: Bytes,
+    commands: Vec<Command>,
+    ports: Ports,
+    head: Head,
+    /// Consumers whose permit waits for output to drain.
+    thirsty: Vec<Port>,
+    unanswered: usize,
+    unanswered_bytes: usize,
+    is_pressed: bool,
+    is_authenticated: bool,
+    /// The peer went without a close: what it held counts as failed.
+    is_lost: bool,
+}
+
+impl AmqpFace {
+    /// A face for a peer that just connected.
+    #[must_use]
+    pub fn new(now: Now, peer: PeerInfo, config: Arc<AmqpConfig>) -> Self {
+        Self {
+            conn: Connection::new(Side::Server, config.connection.clone(), now.mono),
+            config,
+            peer,
+            container: Bytes::new(),
+            commands: Vec::new(),
+            ports: Ports::default(),
+            head: Head::default(),
+            thirsty: Vec::new(),
+            unanswered: 0,
+            unanswered_bytes: 0,
+            is_pressed: false,
+            is_authenticated: false,
+            is_lost: false,
+        }
+    }
+
+    fn drain_events(&mut self) {
+        while let Some(event) = self.conn.poll_event() {
+            self.on_event(event);
+        }
+    }
+
+    fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Delivery {
+                link,
+                delivery,
+                settled,
+                message_format,
+                payload,
+                ..
+            } => {
+                self.on_delivery(
+                    link,
+                    (!settled).then_some(delivery),
+                    message_format,
+                    payload,
+                );
+            }
+            Event::Outcome {
+                link,
+                token,
+                state,
+                settled,
+            } => self.on_outcome(link, token, state.as_ref(), settled),
+            Event::Flow { link, drain, .. } => self.on_flow(link, drain),
+            Event::Attached { link, attach, .. } => self.on_attached(link, attach),
+            Event::LinkClosed { link, closed, .. } => self.on_link_closed(link, closed),
+            Event::SaslInit {
+                mechanism,
+                response,
+                ..
+            } => {
+                let is_ok = (self.config.authenticate)(mechanism.as_str(), &response);
+                self.conn
+                    .sasl_outcome(if is_ok { SaslCode::Ok } else { SaslCode::Auth });
+            }
+            Event::Opened => self.on_opened(),
+            Event::Closed { error } => {
+                log::debug!(
+                    "{}: closed: {:?}",
+                    self.peer.address,
+                    error.map(|error| error.condition)
+                );
+            }
+            Event::SessionBegun(_)
+            | Event::SessionEnded { .. }
+            | Event::LinkAccepted { .. }
+            | Event::IncomingSettled { .. }
+            | Event::SaslDone => {}
+        }
+    }
+
+    fn on_opened(&mut self) {
+        if let Some(open) = self.conn.remote_open() {
+            self.container = Bytes::copy_from_slice(open.container_id.as_bytes());
+        }
+        self.is_authenticated = true;
+        self.conn.open();
+    }
+
+    fn on_attached(&mut self, link: LinkId, attach: Box<Attach>) {
+        match attach.role {
+            Role::Sender => self.open_producer(link, attach),
+            Role::Receiver => self.open_consumer(link, attach),
+        }
+    }
+
+    fn refuse_link(&mut self, link: LinkId, refusal: &Refusal) {
+        log::debug!("{}: link refused: {}", self.peer.address, refusal.text);
+        self.conn
+            .refuse_link(link, refusal::error_of(refusal))
+            .expect("the link waits for its answer");
+    }
+
+    fn on_link_closed(&mut self, link: LinkId, closed: bool) {
+        let Some(port) = self.ports.entry_of(link).map(|entry| entry.port) else {
+            return;
+        };
+        self.forget_port(port);
+        self.commands.push(Command::Close {
+            port,
+            forget: closed,
+            lost: self.is_lost,
+        });
+    }
+
+    /// Takes a port out of the table and its unanswered publishes out of the window.
+    fn forget_port(&mut self, port: Port) -> Option<ports::PortEntry> {
+        let entry = self.ports.remove(port)?;
+        if let PortState::Producer(producer) = &entry.state {
+            for unanswered in producer
+                .unanswered
+                .iter()
+                .filter(|unanswered| !unanswered.is_answered)
+            {
+                self.unanswered -= 1;
+                self.unanswered_bytes -= unanswered.cost as usize;
+            }
+        }
+        Some(entry)
+    }
+
+    fn on_notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::Deliver { port, delivered } => self.on_deliver(port, delivered),
+            Notice::Confirm {
+                port,
+                first,
+                last,
+                verdict,
+            } => self.on_confirm(port, first, last, &verdict),
+            Notice::Drained { port, .. } => self.on_drained(port),
+            Notice::Settled { port, first, last } => self.on_settled(port, first, last),
+            Notice::ProducerOpened { port, opened } => self.on_producer_opened(port, &opened),
+            Notice::ConsumerOpened { port, opened } => self.on_consumer_opened(port, &opened),
+            Notice::Refused { port, refusal } => {
+                if let Some(entry) = self.forget_port(port) {
+                    self.refuse_link(entry.link, &refusal);
+                }
+            }
+            Notice::Closed { port, refusal } => {
+                if let Some(entry) = self.forget_port(port) {
+                    // Fails only when the peer's detach crossed this notice: then there is nothing left to say.
+                    let _ = self
+                        .conn
+                        .detach(entry.link, true, Some(refusal::error_of(&refusal)));
+                }
+            }
+            Notice::Pressure { on } => self.on_pressure(on),
+        }
+    }
+}
+
+impl Face for AmqpFace {
+    fn handle_input(&mut self, now: Now, input: &mut BytesMut) {
+        self.conn.handle_input(now.mono, input);
+        self.drain_events();
+    }
+
+    fn handle_notices(&mut self, _now: Now, notices: &mut Vec<Notice>) {
+        for notice in notices.drain(..) {
+            self.on_notice(notice);
+        }
+        self.drain_events();
+    }
+
+    fn handle_eof(&mut self, now: Now) {
+        self.is_lost = true;
+        self.conn.handle_eof(now.mono);
+        self.drain_events();
+    }
+
+    fn handle_timeout(&mut self, now: Now) {
+        self.conn.handle_timeout(now.mono);
+        self.drain_events();
+    }
+
+    fn handle_shutdown(&mut self, _now: Now, refusal: &Refusal) {
+        let error = match refusal.reason {
+            Reason::Shutdown => {
+                refusal::error(qq_proto_amqp::condition::CONNECTION_FORCED, &refusal.text)
+            }
+            _ => refusal::error_of(refusal),
+        };
+        self.conn.close(Some(error));
+        self.drain_events();
+    }
+
+    fn poll_commands(&mut self, commands: &mut Vec<Command>) {
+        commands.append(&mut self.commands);
+    }
+
+    fn poll_transmit(&mut self, now: Now, out: &mut VecDeque<Bytes>, budget: usize) -> usize {
+        let written = self.conn.poll_transmit(now.mono, out, budget);
+        if !self.thirsty.is_empty() {
+            for port in std::mem::take(&mut self.thirsty) {
+                self.update_permit(port);
+            }
+        }
+        written
+    }
+
+    fn poll_timeout(&self) -> Option<Duration> {
+        self.conn.poll_timeout()
+    }
+
+    fn wants_read(&self) -> bool {
+        self.conn.wants_read()
+            && self.unanswered < self.config.unanswered_max
+            && self.unanswered_bytes < self.config.unanswered_bytes_max
+    }
+
+    fn is_authenticated(&self) -> bool {
+        self.is_authenticated
+    }
+
+    fn is_done(&self) -> bool {
+        self.conn.is_done()
+    }
+}
+
+/// Appends a settlement, as part of the last one when it continues it.
+fn push_settle(
+    commands: &mut Vec<Command>,
+    port: Port,
+    token: u64,
+    outcome: Outcome,
+    confirm: bool,
+) {
+    use crate::vocab::DeliveryId;
+    if let Some(Command::Settle {
+        port: last_port,
+        last,
+        outcome: last_outcome,
+        confirm: last_confirm,
+        ..
+    }) = commands.last_mut()
+        && *last_port == port
+        && last.0 + 1 == token
+        && *last_confirm == confirm
+        && matches!(
+            (&*last_outcome, &outcome),
+            (Outcome::Accepted, Outcome::Accepted) | (Outcome::Released, Outcome::Released)
+        )
+    {
+        last.0 = token;
+        return;
+    }
+    let delivery = DeliveryId(token);
+    commands.push(Command::Settle {
+        port,
+        first: delivery,
+        last: delivery,
+        outcome,
+        confirm,
+    });
+}

@@ -1,0 +1,225 @@
+//! Links on which the peer sends: publishes up, verdicts and credit down.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use qq_proto_amqp::condition;
+use qq_proto_amqp::connection::{IncomingId, LinkId};
+use qq_proto_amqp::performative::{Attach, DeliveryState};
+use qq_proto_amqp::section::SectionError;
+
+use super::attach::{producer_reply, producer_spec, takes_released};
+use super::ports::{PortState, Producer, Unanswered};
+use super::{AmqpFace, publish, refusal};
+use crate::vocab::{Command, Port, ProducerOpened, Reason, Ticket, Verdict};
+
+impl AmqpFace {
+    pub(super) fn open_producer(&mut self, link: LinkId, attach: Box<Attach>) {
+        let spec = match producer_spec(&self.container, &attach) {
+            Ok(spec) => spec,
+            Err(refusal) => return self.refuse_link(link, &refusal),
+        };
+        let producer = Producer {
+            takes_released: takes_released(&attach),
+            attach: Some(attach),
+            name: String::new(),
+            first_ticket: 0,
+            unanswered: VecDeque::new(),
+            credit: 0,
+        };
+        let port = self.ports.insert(link, PortState::Producer(producer));
+        self.commands.push(Command::OpenProducer {
+            port,
+            spec: Box::new(spec),
+        });
+    }
+
+    pub(super) fn on_producer_opened(&mut self, port: Port, opened: &ProducerOpened) {
+        let Some(entry) = self.ports.entry(port) else {
+            return;
+        };
+        let link = entry.link;
+        let PortState::Producer(producer) = &mut entry.state else {
+            return;
+        };
+        let Some(attach) = producer.attach.take() else {
+            return;
+        };
+        producer.name.clone_from(&opened.name);
+        let reply = producer_reply(&attach, opened, self.config.connection.message_size_max);
+        self.conn
+            .accept_link(link, reply)
+            .expect("the link waits for its answer");
+        self.replenish(port);
+    }
+
+    pub(super) fn on_delivery(
+        &mut self,
+        link: LinkId,
+        delivery: Option<IncomingId>,
+        message_format: u32,
+        payload: Bytes,
+    ) {
+        let Some(entry) = self.ports.entry_of(link) else {
+            return;
+        };
+        let port = entry.port;
+        let PortState::Producer(producer) = &mut entry.state else {
+            return;
+        };
+        producer.credit = producer.credit.saturating_sub(1);
+        let message = match publish::message_of(message_format, payload) {
+            Ok(message) => message,
+            Err(error) => return self.refuse_message(link, port, delivery, &error),
+        };
+        let cost = u32::try_from(message.cost()).unwrap_or(u32::MAX);
+        let ticket = Ticket(producer.first_ticket + producer.unanswered.len() as u64);
+        producer.unanswered.push_back(Unanswered {
+            delivery,
+            cost,
+            is_answered: false,
+        });
+        self.unanswered += 1;
+        self.unanswered_bytes += cost as usize;
+        self.commands.push(Command::Publish {
+            port,
+            ticket,
+            message: message.share(),
+        });
+    }
+
+    /// A message that is not one: rejected; where the sender settled it and so cannot hear that, the link goes.
+    fn refuse_message(
+        &mut self,
+        link: LinkId,
+        port: Port,
+        delivery: Option<IncomingId>,
+        error: &SectionError,
+    ) {
+        let text = error.to_string();
+        let condition = if error.is_not_implemented() {
+            condition::NOT_IMPLEMENTED
+        } else {
+            condition::DECODE_ERROR
+        };
+        let error = refusal::error(condition, &text);
+        match delivery {
+            Some(delivery) => {
+                self.settle_incoming(delivery, DeliveryState::Rejected(Some(Box::new(error))));
+                self.replenish(port);
+            }
+            None => {
+                self.forget_port(port);
+                self.commands.push(Command::Close {
+                    port,
+                    forget: true,
+                    lost: false,
+                });
+                // Fails only when the peer's detach came in the same read: the link is gone either way.
+                let _ = self.conn.detach(link, true, Some(error));
+            }
+        }
+    }
+
+    pub(super) fn on_confirm(
+        &mut self,
+        port: Port,
+        first: Ticket,
+        last: Ticket,
+        verdict: &Verdict,
+    ) {
+        let Some(entry) = self.ports.entry(port) else {
+            return;
+        };
+        let PortState::Producer(producer) = &mut entry.state else {
+            return;
+        };
+        for ticket in first.0..=last.0 {
+            let Some(index) = ticket.checked_sub(producer.first_ticket) else {
+                continue;
+            };
+            let Some(unanswered) = producer
+                .unanswered
+                .get_mut(usize::try_from(index).unwrap_or(usize::MAX))
+            else {
+                break;
+            };
+            if unanswered.is_answered {
+                continue;
+            }
+            unanswered.is_answered = true;
+            self.unanswered -= 1;
+            self.unanswered_bytes -= unanswered.cost as usize;
+            if let Some(delivery) = unanswered.delivery {
+                let state = state_of(verdict, producer);
+                // Fails only when its session ended meanwhile: nobody is left to hear the verdict.
+                let _ = self.conn.settle(delivery, state, true);
+            }
+        }
+        while producer
+            .unanswered
+            .front()
+            .is_some_and(|unanswered| unanswered.is_answered)
+        {
+            producer.unanswered.pop_front();
+            producer.first_ticket += 1;
+        }
+        self.replenish(port);
+    }
+
+    fn settle_incoming(&mut self, delivery: IncomingId, state: DeliveryState) {
+        // Fails only when its session ended meanwhile: nobody is left to hear the verdict.
+        let _ = self.conn.settle(delivery, state, true);
+    }
+
+    /// Gives credit back for answered messages, in halves of the window so that flows are rare.
+    pub(super) fn replenish(&mut self, port: Port) {
+        if self.is_pressed {
+            return;
+        }
+        let Some(entry) = self.ports.entry(port) else {
+            return;
+        };
+        let link = entry.link;
+        let PortState::Producer(producer) = &mut entry.state else {
+            return;
+        };
+        if producer.attach.is_some() {
+            return;
+        }
+        let unanswered = u32::try_from(producer.unanswered.len()).unwrap_or(u32::MAX);
+        let target = self.config.credit_max.saturating_sub(unanswered);
+        if target > producer.credit && (producer.credit <= self.config.credit_max / 2) {
+            // Flows of a window half full of unanswered messages would be one-credit trickles.
+            let gain = target - producer.credit;
+            if gain >= self.config.credit_max / 4 || producer.credit == 0 {
+                producer.credit = target;
+                // Fails only when the link is on its way out.
+                let _ = self.conn.grant(link, target);
+            }
+        }
+    }
+
+    pub(super) fn on_pressure(&mut self, on: bool) {
+        self.is_pressed = on;
+        if !on {
+            for port in self.ports.ports() {
+                self.replenish(port);
+            }
+        }
+    }
+}
+
+fn state_of(verdict: &Verdict, producer: &Producer) -> DeliveryState {
+    match verdict {
+        Verdict::Accepted => DeliveryState::Accepted,
+        Verdict::Unroutable if producer.takes_released => DeliveryState::Released,
+        Verdict::Unroutable => DeliveryState::Rejected(Some(Box::new(refusal::rejection(
+            Reason::NotFound,
+            &producer.name,
+        )))),
+        Verdict::Rejected(reason) => {
+            DeliveryState::Rejected(Some(Box::new(refusal::rejection(*reason, &producer.name))))
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! A delivery from the peer becomes a message: its sections are found, what routing needs is read, the rest stays
+//! as it came.
+
+use bytes::{Buf, Bytes};
+use qq_proto_amqp::section::{Properties, SectionError, Sections};
+use qq_proto_amqp::types::Value;
+
+use crate::vocab::{Envelope, Format, Message};
+
+/// Reads a whole message.
+///
+/// # Errors
+/// What is wrong with it; nothing of it was kept.
+pub(super) fn message_of(message_format: u32, mut payload: Bytes) -> Result<Message, SectionError> {
+    let sections = Sections::scan(&payload)?;
+    let mut envelope = Envelope {
+        priority: DEFAULT_PRIORITY,
+        ..Envelope::default()
+    };
+    if let Some(header) = sections.header(&payload)? {
+        envelope.durable = header.durable;
+        envelope.has_priority = header.priority.is_some();
+        envelope.priority = header.priority.unwrap_or(DEFAULT_PRIORITY);
+        envelope.ttl_ms = header.ttl.map(u64::from);
+        envelope.delivery_count = header.delivery_count;
+    }
+    if let Some(properties) = sections.properties(&payload)? {
+        read_properties(&mut envelope, properties);
+    }
+    sections.check_annotations(&payload)?;
+    // Header and delivery annotations are for this hop only; the bare message and its annotations go on bit for bit.
+    payload.advance(sections.kept_from());
+    Ok(Message {
+        envelope,
+        format: Format::Amqp(message_format),
+        payload,
+    })
+}
+
+/// Part 3, 3.2.1: the priority of a message that names none.
+const DEFAULT_PRIORITY: u8 = 4;
+
+fn read_properties(envelope: &mut Envelope, properties: Properties) {
+    envelope.expires_at_ms = properties.absolute_expiry_time;
+    envelope.to = properties.to.and_then(|to| match to {
+        Value::Str(text) => Some(Bytes::copy_from_slice(text.as_bytes())),
+        _ => None,
+    });
+    envelope.subject = properties
+        .subject
+        .map(|text| Bytes::copy_from_slice(text.as_bytes()));
+    envelope.group_id = properties
+        .group_id
+        .map(|text| Bytes::copy_from_slice(text.as_bytes()));
+}

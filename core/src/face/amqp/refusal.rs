@@ -1,0 +1,67 @@
+//! Refusals in AMQP's words: the one table from [`Reason`] to conditions of the spec (part 2, 2.8.15 to 2.8.18).
+
+use qq_proto_amqp::condition;
+use qq_proto_amqp::performative::AmqpError;
+use qq_proto_amqp::types::{Str, Symbol, Value};
+
+use crate::vocab::{Reason, Refusal};
+
+pub(super) fn condition_of(reason: Reason) -> Symbol {
+    match reason {
+        Reason::NotFound => condition::NOT_FOUND,
+        Reason::Deleted => condition::RESOURCE_DELETED,
+        Reason::Stolen => condition::LINK_STOLEN,
+        Reason::Locked => condition::RESOURCE_LOCKED,
+        Reason::LimitExceeded => condition::RESOURCE_LIMIT_EXCEEDED,
+        Reason::Invalid => condition::INVALID_FIELD,
+        Reason::NotAllowed => condition::NOT_ALLOWED,
+        Reason::NotImplemented => condition::NOT_IMPLEMENTED,
+        Reason::Shutdown => condition::CONNECTION_FORCED,
+        Reason::Undecodable => condition::DECODE_ERROR,
+        Reason::Internal => condition::INTERNAL_ERROR,
+    }
+}
+
+pub(super) fn error_of(refusal: &Refusal) -> AmqpError {
+    error(condition_of(refusal.reason), &refusal.text)
+}
+
+pub(super) fn error(condition: Symbol, text: &str) -> AmqpError {
+    AmqpError {
+        condition,
+        description: Some(Str::from(text)),
+        info: None,
+    }
+}
+
+/// The error of a rejected message: its info names queue and reason for programs.
+pub(super) fn rejection(reason: Reason, node: &str) -> AmqpError {
+    let (key, text) = match reason {
+        Reason::NotFound => (
+            "not-found",
+            "no queue takes this message; check its address",
+        ),
+        Reason::LimitExceeded => ("limit", "the queue or the broker is full; try again later"),
+        Reason::Invalid => (
+            "invalid",
+            "the message must name an existing address in its `to` field",
+        ),
+        Reason::Undecodable => ("undecodable", "the message is not valid AMQP 1.0"),
+        Reason::Deleted => ("deleted", "the queue was deleted"),
+        _ => ("refused", "the broker refused the message"),
+    };
+    AmqpError {
+        condition: condition_of(reason),
+        description: Some(Str::from(text)),
+        info: Some(vec![
+            (
+                Value::Symbol(Symbol::from_static("queue")),
+                Value::Str(Str::from(node)),
+            ),
+            (
+                Value::Symbol(Symbol::from_static("reason")),
+                Value::Str(Str::from(key)),
+            ),
+        ]),
+    }
+}
