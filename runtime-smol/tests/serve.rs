@@ -5,9 +5,8 @@ mod bed;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bed::{Bed, Echo};
-use qq_core::broker::Now;
-use qq_core::face::PeerInfo;
+use bed::{Bed, TestStore};
+use qq_core::store::Op;
 
 #[test]
 fn bytes_come_back_in_order_whatever_the_pieces() {
@@ -182,11 +181,7 @@ fn op_02_the_oldest_strangers_make_room() {
 
 #[test]
 fn an_idle_connection_that_ends_leaves_nothing_behind() {
-    let bed = Bed::start_with(
-        false,
-        |config| config.connections_max = 3,
-        Arc::new(|_: Now, _: PeerInfo| Box::<Echo>::default()),
-    );
+    let bed = Bed::start(|config| config.connections_max = 3);
     // Far more than there are places, one after the other.
     for _ in 0..50 {
         let served = (0..200).any(|_| {
@@ -199,4 +194,31 @@ fn an_idle_connection_that_ends_leaves_nothing_behind() {
         assert!(served);
     }
     bed.stop().expect("drained");
+}
+
+#[test]
+fn messages_pass_through_broker_and_store_between_threads() {
+    for (is_instant, threads) in [(true, 1), (false, 1), (true, 3), (false, 3)] {
+        let store = TestStore::new(is_instant, false);
+        let kept = Arc::clone(&store.kept);
+        let bed = Bed::start_with(store, |config| config.io_threads = threads);
+        let mut consumer = bed.connect();
+        consumer.write(b"take\n");
+        let mut producers: Vec<_> = (0..4).map(|_| bed.connect()).collect();
+        for producer in &mut producers {
+            producer.write(b"put\nput\n");
+        }
+        for producer in &mut producers {
+            // Verdicts come as ranges: one word or two.
+            assert_eq!(producer.line(), "confirmed");
+        }
+        assert_eq!(consumer.line(), "got");
+        consumer.write(b"done\n");
+        assert!(consumer.is_served());
+        bed.stop().expect("drained");
+        let kept = kept.lock().expect("no panic");
+        let count = |wanted: fn(&Op) -> bool| kept.iter().filter(|op| wanted(op)).count();
+        assert_eq!(count(|op| matches!(op, Op::Enqueued(_))), 8);
+        assert_eq!(count(|op| matches!(op, Op::Removed { .. })), 1);
+    }
 }

@@ -172,3 +172,83 @@ impl Admission {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+    fn admission(config: Config, files_max: Option<usize>) -> Admission {
+        Admission::new(&config, files_max)
+    }
+
+    fn is_in(admission: &mut Admission, seconds: u64, ip: IpAddr) -> bool {
+        matches!(
+            admission.admit(Duration::from_secs(seconds), ip),
+            Admitted::In(..)
+        )
+    }
+
+    #[test]
+    fn open_files_bound_the_connections() {
+        let mut admission = admission(Config::default(), Some(64 + 3));
+        let admitted = (0..10).filter(|_| is_in(&mut admission, 0, HERE)).count();
+        assert_eq!((admitted, admission.open()), (3, 3));
+        admission.leave(ConnId(1), HERE);
+        assert!(is_in(&mut admission, 0, HERE));
+        assert!(!is_in(&mut admission, 0, HERE));
+    }
+
+    #[test]
+    fn the_oldest_stranger_goes_when_it_had_its_time() {
+        let mut admission = admission(
+            Config {
+                unauthenticated_max: 2,
+                ..Config::default()
+            },
+            None,
+        );
+        assert!(is_in(&mut admission, 0, HERE) && is_in(&mut admission, 0, THERE));
+        assert!(matches!(
+            admission.admit(Duration::ZERO, HERE),
+            Admitted::Later
+        ));
+        assert!(is_in(&mut admission, 1, HERE));
+        assert!(
+            !admission.strangers.contains_key(&ConnId(0))
+                && admission.strangers.contains_key(&ConnId(1))
+        );
+        // The evicted one still has its socket, until its task ends.
+        assert_eq!(admission.open(), 3);
+        admission.leave(ConnId(0), HERE);
+        admission.authenticated(ConnId(1));
+        assert!(is_in(&mut admission, 1, HERE));
+        assert_eq!(admission.open(), 3);
+        assert_eq!(admission.counts[&HERE].strangers, 2);
+        assert_eq!(admission.counts[&THERE].strangers, 0);
+    }
+
+    #[test]
+    fn one_address_is_thinned_out_and_others_are_left_alone() {
+        let mut admission = admission(
+            Config {
+                unauthenticated_per_ip_max: 2,
+                ..Config::default()
+            },
+            None,
+        );
+        for _ in 0..2 {
+            assert!(is_in(&mut admission, 0, THERE));
+        }
+        for second in 0..5 {
+            assert!(is_in(&mut admission, second, HERE));
+        }
+        assert!(!admission.thin_out(Duration::from_secs(9)));
+        let left: Vec<_> = admission.strangers.keys().map(|conn| conn.0).collect();
+        assert_eq!(left, [0, 1, 5, 6]);
+    }
+}

@@ -5,25 +5,94 @@
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use qq_core::broker::{Broker, BrokerConfig, Now};
+use qq_core::broker::{Broker, BrokerConfig, Now, QueueSpec};
 use qq_core::face::{Face, FaceFactory, PeerInfo};
 use qq_core::store::{Batch, BatchId, Fetch, Op, Store, StoreError};
-use qq_core::vocab::{Command, Message, Notice, Refusal, Seq};
+use qq_core::vocab::{
+    Address, Command, ConsumerSpec, DeliveryId, Envelope, Format, Message, Notice, Outcome, Port,
+    ProducerSpec, Refusal, Seq, Ticket, Verdict,
+};
 use qq_runtime_smol::{Clock, Config, Listener, RuntimeError, Shutdown};
 
 /// Echoes lines. The line `big N` is answered with N bytes, `bye` with a last line and the end, `panic` with a panic.
-/// The first line is the hand-shake.
+/// `put` publishes a durable message to the queue `q` and is answered by `confirmed`, `take` waits for a message and is
+/// answered by `got`, `done` settles that. The first line is the hand-shake.
 #[derive(Default)]
 pub struct Echo {
     output: VecDeque<Bytes>,
+    commands: Vec<Command>,
+    published: u64,
     big_left: usize,
     is_closing: bool,
     is_authenticated: bool,
+}
+
+const PRODUCER: Port = Port(1);
+const CONSUMER: Port = Port(2);
+
+impl Echo {
+    fn put(&mut self) {
+        let address = Address::Name("q".into());
+        if self.published == 0 {
+            let spec = Box::new(ProducerSpec { key: None, address });
+            self.commands.push(Command::OpenProducer {
+                port: PRODUCER,
+                spec,
+            });
+        }
+        let envelope = Envelope {
+            durable: true,
+            ..Envelope::default()
+        };
+        let message = Message {
+            envelope,
+            format: Format::Amqp(0),
+            payload: Bytes::from_static(b"hello"),
+        }
+        .share();
+        let ticket = Ticket(self.published);
+        self.published += 1;
+        self.commands.push(Command::Publish {
+            port: PRODUCER,
+            ticket,
+            message,
+        });
+    }
+
+    fn take(&mut self) {
+        let spec = ConsumerSpec {
+            key: None,
+            address: Address::Name("q".into()),
+            browse: false,
+            settled: false,
+            default_outcome: Outcome::Released,
+        };
+        self.commands.push(Command::OpenConsumer {
+            port: CONSUMER,
+            spec: Box::new(spec),
+        });
+        self.commands.push(Command::Permit {
+            port: CONSUMER,
+            limit: 1,
+            drain: false,
+        });
+    }
+
+    fn done(&mut self) {
+        let (first, last) = (DeliveryId(0), DeliveryId(0));
+        self.commands.push(Command::Settle {
+            port: CONSUMER,
+            first,
+            last,
+            outcome: Outcome::Accepted,
+            confirm: false,
+        });
+    }
 }
 
 impl Face for Echo {
@@ -31,19 +100,36 @@ impl Face for Echo {
         while let Some(end) = input.iter().position(|byte| *byte == b'\n') {
             let line = input.split_to(end + 1).freeze();
             self.is_authenticated = true;
-            let text = std::str::from_utf8(&line).unwrap_or("").trim_end();
-            assert_ne!(text, "panic", "told to");
-            if let Some(size) = text.strip_prefix("big ") {
-                self.big_left += size.parse::<usize>().unwrap_or(0);
-            } else if !self.is_closing {
-                self.is_closing = text == "bye";
-                self.output.push_back(Bytes::copy_from_slice(&line));
+            match std::str::from_utf8(&line).unwrap_or("").trim_end() {
+                "panic" => panic!("told to"),
+                "put" => self.put(),
+                "take" => self.take(),
+                "done" => self.done(),
+                text if text.starts_with("big ") => {
+                    self.big_left += text[4..].parse::<usize>().unwrap_or(0)
+                }
+                text if !self.is_closing => {
+                    self.is_closing = text == "bye";
+                    self.output.push_back(Bytes::copy_from_slice(&line));
+                }
+                _ => {}
             }
         }
     }
 
     fn handle_notices(&mut self, _: Now, notices: &mut Vec<Notice>) {
-        notices.clear();
+        for notice in notices.drain(..) {
+            let word: &[u8] = match notice {
+                Notice::Confirm {
+                    verdict: Verdict::Accepted,
+                    ..
+                } => b"confirmed\n",
+                Notice::Deliver { .. } => b"got\n",
+                Notice::ProducerOpened { .. } | Notice::ConsumerOpened { .. } => continue,
+                _ => b"something else\n",
+            };
+            self.output.push_back(Bytes::from_static(word));
+        }
     }
 
     fn handle_eof(&mut self, _: Now) {
@@ -58,7 +144,9 @@ impl Face for Echo {
         self.is_closing = true;
     }
 
-    fn poll_commands(&mut self, _: &mut Vec<Command>) {}
+    fn poll_commands(&mut self, commands: &mut Vec<Command>) {
+        commands.append(&mut self.commands);
+    }
 
     fn poll_transmit(&mut self, _: Now, out: &mut VecDeque<Bytes>, budget: usize) -> usize {
         let mut added = 0;
@@ -94,23 +182,57 @@ impl Face for Echo {
     }
 }
 
-/// Keeps nothing; blocks or not as told.
-pub struct NoStore {
-    newest: Option<BatchId>,
-    is_instant: bool,
+/// What a store was given and made safe.
+pub type Kept = Arc<Mutex<Vec<Op>>>;
+
+/// Keeps what is flushed where the test sees it; blocks or not, and fails, as told.
+pub struct TestStore {
+    pub kept: Kept,
+    pub is_instant: bool,
+    pub is_failing: bool,
+    submitted: Vec<Batch>,
 }
 
-impl Store for NoStore {
+impl TestStore {
+    pub fn new(is_instant: bool, is_failing: bool) -> Self {
+        Self {
+            kept: Kept::default(),
+            is_instant,
+            is_failing,
+            submitted: Vec::new(),
+        }
+    }
+}
+
+impl Store for TestStore {
     fn recover(&mut self, _: &mut dyn FnMut(Op)) -> Result<(), StoreError> {
         Ok(())
     }
 
     fn submit(&mut self, batch: Batch) {
-        self.newest = Some(batch.id);
+        self.submitted.push(batch);
     }
 
     fn flush(&mut self) -> Result<Option<BatchId>, StoreError> {
-        Ok(self.newest.take())
+        // Topology is written at the start; messages fail.
+        let is_message = |op: &Op| matches!(op, Op::Enqueued(_));
+        if self.is_failing
+            && self
+                .submitted
+                .iter()
+                .flat_map(|batch| &batch.ops)
+                .any(is_message)
+        {
+            return Err(StoreError {
+                text: "disk on fire".into(),
+            });
+        }
+        let mut newest = None;
+        for batch in self.submitted.drain(..) {
+            newest = Some(batch.id);
+            self.kept.lock().expect("no panic").extend(batch.ops);
+        }
+        Ok(newest)
     }
 
     fn fetch(&mut self, _: &Fetch) -> Result<Vec<(Seq, Arc<Message>)>, StoreError> {
@@ -132,21 +254,14 @@ pub struct Bed {
 impl Bed {
     /// Runs echo faces; `adjust` changes the configuration.
     pub fn start(adjust: impl FnOnce(&mut Config)) -> Self {
-        Self::start_with(
-            true,
-            adjust,
-            Arc::new(|_: Now, _: PeerInfo| Box::<Echo>::default()),
-        )
+        Self::start_with(TestStore::new(true, false), adjust)
     }
 
-    /// Runs faces of one's own.
-    pub fn start_with(
-        is_instant: bool,
-        adjust: impl FnOnce(&mut Config),
-        factory: FaceFactory,
-    ) -> Self {
+    /// The same with a store of one's own.
+    pub fn start_with(store: TestStore, adjust: impl FnOnce(&mut Config)) -> Self {
         let socket = TcpListener::bind("127.0.0.1:0").expect("bind");
         let address = socket.local_addr().expect("address");
+        let factory: FaceFactory = Arc::new(|_: Now, _: PeerInfo| Box::<Echo>::default());
         let mut config = Config::default();
         config.listeners.push(Listener {
             name: "echo".into(),
@@ -156,18 +271,13 @@ impl Bed {
         adjust(&mut config);
         let shutdown = Shutdown::new();
         let switch = shutdown.clone();
-        let store = Box::new(NoStore {
-            newest: None,
-            is_instant,
+        let queues = vec![QueueSpec::new("q")];
+        let broker = Broker::new(BrokerConfig {
+            queues,
+            ..BrokerConfig::default()
         });
         let run = std::thread::spawn(move || {
-            qq_runtime_smol::run(
-                config,
-                Broker::new(BrokerConfig::default()),
-                store,
-                switch,
-                Clock::start(),
-            )
+            qq_runtime_smol::run(config, broker, Box::new(store), switch, Clock::start())
         });
         Self {
             address,
@@ -188,8 +298,13 @@ impl Bed {
     }
 
     /// Triggers the drain and waits for its end.
-    pub fn stop(mut self) -> Result<(), RuntimeError> {
+    pub fn stop(self) -> Result<(), RuntimeError> {
         self.shutdown.trigger();
+        self.wait()
+    }
+
+    /// Waits for the end.
+    pub fn wait(mut self) -> Result<(), RuntimeError> {
         self.run.take().expect("runs").join().expect("no panic")
     }
 }
