@@ -67,6 +67,12 @@ impl<'a> Reader<'a> {
         Ok(byte)
     }
 
+    /// The next byte, which stays to be read.
+    #[inline]
+    pub(crate) fn peek(&self) -> Result<u8, DecodeError> {
+        self.data.get(self.at).copied().ok_or(DecodeError::Truncated)
+    }
+
     #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let bytes = *self.data[self.at..].first_chunk::<N>().ok_or(DecodeError::Truncated)?;
@@ -154,18 +160,29 @@ impl<'a> Reader<'a> {
         self.slice(len).map(|_| ())
     }
 
-    /// Passes one value, described or not, and tells the constructor behind its descriptors.
-    pub(crate) fn skip_value(&mut self) -> Result<u8, DecodeError> {
+    /// The data of a variable-width value whose constructor was read.
+    #[inline]
+    pub(crate) fn sized(&mut self, constructor: u8) -> Result<&'a [u8], DecodeError> {
+        let len = self.len(shape_of(constructor)?)?;
+        self.slice(len)
+    }
+
+    /// Passes one value, described or not.
+    pub(crate) fn skip_value(&mut self) -> Result<(), DecodeError> {
         let constructor = self.byte()?;
+        self.skip_rest(constructor)
+    }
+
+    /// Passes what is left of a value whose constructor was read.
+    pub(crate) fn skip_rest(&mut self, constructor: u8) -> Result<(), DecodeError> {
         if constructor != code::DESCRIBED {
-            self.skip_data(constructor)?;
-            return Ok(constructor);
+            return self.skip_data(constructor);
         }
         self.enter()?;
         self.skip_value()?;
-        let constructor = self.skip_value()?;
+        self.skip_value()?;
         self.leave();
-        Ok(constructor)
+        Ok(())
     }
 
     /// The numeric code of a descriptor whose introducing zero was read. A symbol stands for the code that `named`
@@ -177,19 +194,9 @@ impl<'a> Reader<'a> {
             code::SMALLULONG => Some(u64::from(self.byte()?)),
             code::ULONG => Some(u64::from_be_bytes(self.array()?)),
             code::ULONG0 => Some(0),
-            code::SYMBOL8 | code::SYMBOL32 => {
-                let len = self.len(shape_of(constructor)?)?;
-                named(self.slice(len)?)
-            }
-            code::DESCRIBED => {
-                self.enter()?;
-                self.skip_value()?;
-                self.skip_value()?;
-                self.leave();
-                None
-            }
+            code::SYMBOL8 | code::SYMBOL32 => named(self.sized(constructor)?),
             _ => {
-                self.skip_data(constructor)?;
+                self.skip_rest(constructor)?;
                 None
             }
         })
