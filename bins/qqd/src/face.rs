@@ -99,7 +99,7 @@ fn properties() -> Map {
     .map(|(key, value)| {
         (
             Value::Symbol(Symbol::from_static(key)),
-            Value::String(Str::from_static(value)),
+            Value::Str(Str::from_static(value)),
         )
     })
     .collect()

@@ -10,6 +10,7 @@
 mod args;
 mod config;
 mod face;
+mod files;
 mod listen;
 mod logging;
 mod memory;

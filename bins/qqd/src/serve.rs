@@ -14,7 +14,7 @@ use crate::face::{SharedUsers, amqp_factory};
 use crate::logging::{self, Log};
 use crate::runtime::{self, Clock, Listener, Shutdown};
 use crate::users::Users;
-use crate::{complain, listen, read, signals};
+use crate::{complain, files, listen, read, signals};
 
 /// Exit code of a broker that stopped by itself.
 const EXIT_FAILED: u8 = 1;
@@ -33,6 +33,7 @@ pub(crate) fn serve(args: Args, config: &Config, users: Users) -> ExitCode {
         Ok(log) => log,
         Err(problem) => return complain([problem]),
     };
+    files::raise_limit();
     let shutdown = Shutdown::new();
     let users = Arc::new(RwLock::new(users));
     let reload = reload(args, Arc::clone(&users), log.clone());

@@ -162,3 +162,29 @@ fn the_log_file_holds_json_and_is_opened_again_after_a_rotation() {
         "{text}"
     );
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_limit_of_open_files_is_raised_as_far_as_allowed() {
+    let scratch = Scratch::new("files");
+    let config = scratch.file("broker.toml", "[server]\namqp_port = 0\n");
+    let command = format!(
+        "ulimit -Sn 100; ulimit -Hn 300; exec {} --config {config}",
+        env!("CARGO_BIN_EXE_qqd")
+    );
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell.args(["-c", &command]);
+    let daemon = Daemon::spawn(shell);
+    daemon.address();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.id())).expect("it runs");
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let numbers: Vec<&str> = line
+        .expect("a line")
+        .split_whitespace()
+        .skip(3)
+        .take(2)
+        .collect();
+    assert_eq!(numbers, ["300", "300"]);
+}

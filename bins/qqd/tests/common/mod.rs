@@ -60,8 +60,13 @@ impl Daemon {
     /// Starts it with that configuration file.
     pub(crate) fn start(config: &str) -> Self {
         let mut command = qqd();
-        command.args(["--config", config]).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("qqd starts");
+        command.args(["--config", config]);
+        Self::spawn(command)
+    }
+
+    /// Starts it by a command that becomes the daemon.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
         let stderr = child.stderr.take().expect("it was asked for");
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -72,6 +77,11 @@ impl Daemon {
             }
         });
         Self { child, lines }
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// The next line of the log that contains `words`; lines before it are passed over.
