@@ -28,7 +28,7 @@ fn run_all(scripts: Vec<Script>, needs_login: bool) {
     for script in scripts {
         let options = NodeOptions {
             needs_login,
-            first_outgoing_id: 0,
+            ..NodeOptions::default()
         };
         let bed = shared(NodeBed::new(options));
         let env = Rc::new(env(needs_login));

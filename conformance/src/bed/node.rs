@@ -2,7 +2,7 @@
 
 use super::{Bed, Got};
 use bytes::{Bytes, BytesMut};
-use qq_core::broker::{Broker, BrokerConfig, Now};
+use qq_core::broker::{Broker, BrokerConfig, Now, QueueSpec};
 use qq_core::face::PeerInfo;
 use qq_core::face::amqp::{AmqpConfig, AmqpFace};
 use qq_core::node::{Node, Output};
@@ -10,6 +10,8 @@ use qq_core::store::StoreEvent;
 use qq_core::vocab::ConnId;
 use qq_proto_amqp::connection::{Config, SaslConfig};
 use qq_proto_amqp::types::{Str, Symbol};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,12 +19,14 @@ use std::time::Duration;
 const WALL_START_MS: i64 = 1_767_225_600_000;
 
 /// What kind of node a bed holds.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct NodeOptions {
     /// SASL PLAIN with `guest` and `guest` is the only way in.
     pub needs_login: bool,
     /// First transfer and delivery id of every session.
     pub first_outgoing_id: u32,
+    /// Queues that exist from the start.
+    pub queues: Vec<QueueSpec>,
 }
 
 #[derive(Default)]
@@ -45,10 +49,15 @@ pub struct NodeBed {
 impl NodeBed {
     /// A fresh node that creates queues on attach; `nope` alone is never created.
     pub fn new(options: NodeOptions) -> Self {
-        let broker = Broker::new(BrokerConfig {
+        let mut broker = Broker::new(BrokerConfig {
             auto_create_queues: true,
             auto_create_except: vec!["nope".into()],
+            queues: options.queues,
             ..BrokerConfig::default()
+        });
+        broker.recovered(Now {
+            mono: Duration::ZERO,
+            wall_ms: WALL_START_MS,
         });
         let mechanisms: &[&'static str] = if options.needs_login {
             &["PLAIN"]
@@ -85,6 +94,14 @@ impl NodeBed {
             streams: vec![],
             now_ms: 0,
         }
+    }
+
+    /// Does something to the broker that no peer can, such as deleting a queue.
+    pub fn administer<T>(&mut self, action: impl FnOnce(&mut Broker, Now) -> T) -> T {
+        let now = self.now();
+        let result = self.node.administer(now, |broker| action(broker, now));
+        self.settle();
+        result
     }
 
     fn now(&self) -> Now {
@@ -209,6 +226,37 @@ impl Bed for NodeBed {
 
     fn now_ms(&self) -> u64 {
         self.now_ms
+    }
+
+    fn is_virtual(&self) -> bool {
+        true
+    }
+}
+
+/// A node that a test keeps a hand on while scripts use it.
+impl Bed for Rc<RefCell<NodeBed>> {
+    fn connect(&mut self) -> Result<usize, String> {
+        self.borrow_mut().connect()
+    }
+
+    fn send(&mut self, conn: usize, bytes: &[u8]) -> bool {
+        self.borrow_mut().send(conn, bytes)
+    }
+
+    fn recv(&mut self, conn: usize, wait_ms: u64) -> Got {
+        self.borrow_mut().recv(conn, wait_ms)
+    }
+
+    fn cut(&mut self, conn: usize) {
+        self.borrow_mut().cut(conn);
+    }
+
+    fn wait(&mut self, ms: u64) {
+        self.borrow_mut().wait(ms);
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.borrow().now_ms()
     }
 
     fn is_virtual(&self) -> bool {

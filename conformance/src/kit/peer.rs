@@ -437,8 +437,18 @@ impl Peer {
         Ok(())
     }
 
-    /// Closes in order; the broker must answer without an error.
+    /// Closes in order; the broker must answer without an error and say nothing more. Whether it
+    /// ends the stream by itself is left to the scripts about that.
     pub fn close(&mut self) -> Done {
+        self.close_frames()?;
+        let late = self.fetch(20)?;
+        ensure!(late.is_none(), "{late:?} came behind the close");
+        self.cut();
+        Ok(())
+    }
+
+    /// Exchanges close frames and leaves the stream as it is.
+    pub fn close_frames(&mut self) -> Done {
         self.hex(known::CLOSE);
         let close = self.want("close")?;
         ensure!(
@@ -446,7 +456,7 @@ impl Peer {
             "close answered with {:?}",
             close.field("error")
         );
-        self.gone()
+        Ok(())
     }
 
     // ---- layers

@@ -259,8 +259,8 @@ fn churn(k: &mut Kit) -> Done {
     let rounds = if k.is_virtual() { 900 } else { 500 };
     p.hex_times(&both, rounds);
     for n in 0..rounds {
-        let attach = p.want("attach")?;
-        ensure!(!attach.field("target").is_null(), "attach {n}: {attach:?}");
+        // The target may be null: our detach was there before the broker had looked for the node.
+        p.want("attach")?;
         let detach = p.want("detach")?;
         ensure!(detach.field("error").is_null(), "detach {n}: {detach:?}");
     }

@@ -155,7 +155,8 @@ fn pipelined(k: &mut Kit) -> Done {
 fn close_answer(k: &mut Kit) -> Done {
     let mut p = k.session()?;
     p.sender("s1", 0, "q1")?;
-    p.close()
+    p.close_frames()?;
+    p.gone()
 }
 
 fn silent_after_close(k: &mut Kit) -> Done {

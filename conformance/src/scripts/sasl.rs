@@ -127,7 +127,7 @@ fn failed(p: &mut Peer, what: &str) -> Done {
 
 /// The stream ends; if an outcome comes before, it is no ok.
 fn dropped(p: &mut Peer, what: &str) -> Done {
-    p.pump(500)?;
+    p.pump_noise(500);
     for frame in p.take("sasl-outcome") {
         ensure!(frame.number("code") != Some(0), "{what}: authenticated");
     }
@@ -267,7 +267,8 @@ fn out_of_order(k: &mut Kit) -> Done {
     let (mut p, offered) = start(k)?;
     if offered.iter().any(|m| m == "ANONYMOUS") {
         p.raw(&[init.clone(), init.clone()].concat());
-        p.pump(300)?;
+        // The second one stands where a protocol header is due, and may be answered with one.
+        p.pump_noise(300);
         ensure!(p.count("open") == 0, "sasl-init twice: an open came");
         p.forget();
         p.gone()

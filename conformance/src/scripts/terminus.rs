@@ -105,6 +105,8 @@ fn to(address: Option<&str>, body: &str) -> Vec<u8> {
 }
 
 fn anonymous(k: &mut Kit) -> Done {
+    // Queues are made by an attach, not by a message.
+    k.fill("q1", &[])?;
     let mut p = k.session()?;
     p.hex("0000002102000000005312c0140aa1027331434240400053284500532945404043");
     let answer = p.want("attach")?;
