@@ -109,7 +109,7 @@ impl Connection {
     /// Server: answers [`Event::SaslInit`]. Anything but [`SaslCode::Ok`] ends the connection after the peer could
     /// read why. Without such an event outstanding this does nothing.
     pub fn sasl_outcome(&mut self, code: SaslCode) {
-        if self.state != State::SaslDeciding || self.side != Side::Server {
+        if self.state != State::SaslDeciding {
             return;
         }
         self.write_sasl(&SaslOutcome { code: code as u8, additional_data: None });
@@ -135,7 +135,7 @@ impl Connection {
         let init =
             SaslInit { mechanism, initial_response: Some(response), hostname: self.config.hostname.clone() };
         self.write_sasl(&init);
-        self.state.go(State::SaslDeciding);
+        self.state.go(State::OutcomeAwaited);
     }
 
     /// Client: the server's decision.

@@ -93,7 +93,6 @@ impl Connection {
                     self.discard(input);
                     return;
                 }
-                State::SaslDeciding if self.side == Side::Client => {}
                 State::SaslDeciding | State::OpenDeciding => return,
                 State::HeaderAwaited | State::AmqpHeaderAwaited => {
                     if !self.take_header(input) {
@@ -195,7 +194,7 @@ impl Connection {
     }
 
     fn on_frame(&mut self, chunk: &Bytes, frame: Frame) -> Result<(), Violation> {
-        if matches!(self.state, State::MechanismsAwaited | State::SaslInitAwaited | State::SaslDeciding) {
+        if matches!(self.state, State::MechanismsAwaited | State::SaslInitAwaited | State::OutcomeAwaited) {
             return self.on_sasl_frame(chunk, frame);
         }
         if frame.kind != TYPE_AMQP {
@@ -298,7 +297,7 @@ impl Connection {
             (SaslPerformative::Mechanisms(offered), State::MechanismsAwaited, Side::Client) => {
                 self.on_sasl_mechanisms(&offered);
             }
-            (SaslPerformative::Outcome(outcome), State::SaslDeciding, Side::Client) => self.on_sasl_outcome(&outcome),
+            (SaslPerformative::Outcome(outcome), State::OutcomeAwaited, Side::Client) => self.on_sasl_outcome(&outcome),
             _ => return Err(Violation::UnexpectedPerformative),
         }
         Ok(())

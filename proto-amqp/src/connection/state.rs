@@ -12,8 +12,10 @@ pub(super) enum State {
     MechanismsAwaited,
     /// Server: mechanisms are listed, the client chooses next.
     SaslInitAwaited,
-    /// Server: the embedder decides. Client: the server decides.
+    /// Server: the embedder decides.
     SaslDeciding,
+    /// Client: the server decides.
+    OutcomeAwaited,
     /// SASL is through, the AMQP header comes next.
     AmqpHeaderAwaited,
     /// AMQP headers crossed.
@@ -34,13 +36,14 @@ impl State {
     const fn may_become(self, next: Self) -> bool {
         use State::{
             AmqpHeaderAwaited, Done, HeaderAwaited, Lingering, MechanismsAwaited, OpenAwaited, OpenDeciding, Opened,
-            SaslDeciding, SaslInitAwaited,
+            OutcomeAwaited, SaslDeciding, SaslInitAwaited,
         };
         matches!(
             (self, next),
             (HeaderAwaited, MechanismsAwaited | SaslInitAwaited | OpenAwaited)
-                | (MechanismsAwaited | SaslInitAwaited, SaslDeciding)
-                | (SaslDeciding, AmqpHeaderAwaited)
+                | (MechanismsAwaited, OutcomeAwaited)
+                | (SaslInitAwaited, SaslDeciding)
+                | (SaslDeciding | OutcomeAwaited, AmqpHeaderAwaited)
                 | (AmqpHeaderAwaited, OpenAwaited)
                 | (OpenAwaited, OpenDeciding | Opened)
                 | (OpenDeciding, Opened)
@@ -72,11 +75,12 @@ impl State {
 mod tests {
     use super::State;
 
-    const ALL: [State; 10] = [
+    const ALL: [State; 11] = [
         State::HeaderAwaited,
         State::MechanismsAwaited,
         State::SaslInitAwaited,
         State::SaslDeciding,
+        State::OutcomeAwaited,
         State::AmqpHeaderAwaited,
         State::OpenAwaited,
         State::OpenDeciding,
