@@ -102,7 +102,9 @@ impl<S: Store> Store for Faulty<S> {
         self.flushes += 1;
         if self.plan.fail_flush_at.is_some_and(|at| self.flushes >= at) {
             self.tear();
-            return Err(StoreError { text: format!("flush {} failed as planned", self.flushes) });
+            return Err(StoreError {
+                text: format!("flush {} failed as planned", self.flushes),
+            });
         }
         let is_new = !self.pending.is_empty();
         for batch in std::mem::take(&mut self.pending) {
@@ -126,7 +128,9 @@ impl<S: Store> Store for Faulty<S> {
     fn fetch(&mut self, fetch: &Fetch) -> Result<Vec<(Seq, Arc<Message>)>, StoreError> {
         self.fetches += 1;
         if self.plan.fail_fetch_at == Some(self.fetches) {
-            return Err(StoreError { text: format!("fetch {} failed as planned", self.fetches) });
+            return Err(StoreError {
+                text: format!("fetch {} failed as planned", self.fetches),
+            });
         }
         self.inner.fetch(fetch)
     }
@@ -147,7 +151,10 @@ mod tests {
 
     impl Store for Log {
         fn recover(&mut self, each: &mut dyn FnMut(Op)) -> Result<(), StoreError> {
-            self.0.iter().flat_map(|batch| batch.ops.clone()).for_each(each);
+            self.0
+                .iter()
+                .flat_map(|batch| batch.ops.clone())
+                .for_each(each);
             Ok(())
         }
         fn submit(&mut self, batch: Batch) {
@@ -165,8 +172,15 @@ mod tests {
     }
 
     fn batch(id: u64, ops: u64) -> Batch {
-        let ops = (0..ops).map(|op| Op::QueueDeleted { queue: QueueId(id * 100 + op) }).collect();
-        Batch { id: BatchId(id), ops }
+        let ops = (0..ops)
+            .map(|op| Op::QueueDeleted {
+                queue: QueueId(id * 100 + op),
+            })
+            .collect();
+        Batch {
+            id: BatchId(id),
+            ops,
+        }
     }
 
     #[test]
@@ -183,7 +197,11 @@ mod tests {
     #[test]
     fn late_answers_come_in_order_and_at_last_and_alike_for_a_seed() {
         let run = |seed| {
-            let plan = FaultPlan { seed, delay_flushes_max: 5, ..FaultPlan::default() };
+            let plan = FaultPlan {
+                seed,
+                delay_flushes_max: 5,
+                ..FaultPlan::default()
+            };
             let mut store = Faulty::new(Log::default(), plan);
             let mut told = Vec::new();
             for id in 1..=20 {
@@ -202,14 +220,21 @@ mod tests {
         assert!(told.is_sorted(), "{told:?}");
         let prompt: Vec<_> = (1..=20).map(|id| Some(BatchId(id))).collect();
         assert_ne!(told[..20], prompt[..], "nothing was late");
-        assert!((4..20).any(|seed| run(seed) != told), "the seed changes nothing");
+        assert!(
+            (4..20).any(|seed| run(seed) != told),
+            "the seed changes nothing"
+        );
     }
 
     #[test]
     fn a_failed_flush_leaves_a_beginning_and_never_succeeds_again() {
         let (mut torn, mut lost, mut kept) = (0, 0, 0);
         for seed in 0..64 {
-            let plan = FaultPlan { seed, fail_flush_at: Some(2), ..FaultPlan::default() };
+            let plan = FaultPlan {
+                seed,
+                fail_flush_at: Some(2),
+                ..FaultPlan::default()
+            };
             let mut store = Faulty::new(Log::default(), plan);
             store.submit(batch(1, 3));
             assert_eq!(store.flush(), Ok(Some(BatchId(1))));
@@ -217,23 +242,38 @@ mod tests {
             store.submit(batch(3, 3));
             assert!(store.flush().is_err() && store.flush().is_err());
             let mut ops = Vec::new();
-            store.recover(&mut |op| ops.push(op)).expect("the log can be read");
+            store
+                .recover(&mut |op| ops.push(op))
+                .expect("the log can be read");
             let all: Vec<Op> = (1..=3).flat_map(|id| batch(id, 3).ops).collect();
-            assert!(ops.len() >= 3 && all.starts_with(&ops), "seed {seed}: {ops:?}");
+            assert!(
+                ops.len() >= 3 && all.starts_with(&ops),
+                "seed {seed}: {ops:?}"
+            );
             match ops.len() {
                 3 => lost += 1,
                 9 => kept += 1,
                 _ => torn += 1,
             }
         }
-        assert!(torn > 0 && lost > 0 && kept > 0, "torn {torn}, lost {lost}, kept {kept}");
+        assert!(
+            torn > 0 && lost > 0 && kept > 0,
+            "torn {torn}, lost {lost}, kept {kept}"
+        );
     }
 
     #[test]
     fn one_fetch_fails() {
-        let plan = FaultPlan { fail_fetch_at: Some(2), ..FaultPlan::default() };
+        let plan = FaultPlan {
+            fail_fetch_at: Some(2),
+            ..FaultPlan::default()
+        };
         let mut store = Faulty::new(Log::default(), plan);
-        let fetch = Fetch { queue: QueueId(1), first: Seq(0), count: 1 };
+        let fetch = Fetch {
+            queue: QueueId(1),
+            first: Seq(0),
+            count: 1,
+        };
         assert!(store.fetch(&fetch).is_ok());
         assert!(store.fetch(&fetch).is_err());
         assert!(store.fetch(&fetch).is_ok());

@@ -57,7 +57,10 @@ mod tests {
         let mut store = MemStore::new();
         assert_eq!(store.flush(), Ok(None));
         for id in 1..=3 {
-            store.submit(Batch { id: BatchId(id), ops: vec![Op::QueueDeleted { queue: QueueId(id) }] });
+            store.submit(Batch {
+                id: BatchId(id),
+                ops: vec![Op::QueueDeleted { queue: QueueId(id) }],
+            });
         }
         assert_eq!(store.flush(), Ok(Some(BatchId(3))));
         let mut ops = 0;
@@ -68,8 +71,16 @@ mod tests {
 
     #[test]
     fn a_body_is_an_error_and_never_made_up() {
-        let fetch = Fetch { queue: QueueId(4), first: Seq(9), count: 2 };
+        let fetch = Fetch {
+            queue: QueueId(4),
+            first: Seq(9),
+            count: 2,
+        };
         let error = MemStore::new().fetch(&fetch).expect_err("nothing is kept");
-        assert!(error.text.contains("queue 4") && error.text.contains("position 9"), "{}", error.text);
+        assert!(
+            error.text.contains("queue 4") && error.text.contains("position 9"),
+            "{}",
+            error.text
+        );
     }
 }

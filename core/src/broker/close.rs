@@ -13,8 +13,11 @@ impl Broker {
         match self.conns.conn_mut(conn).remove_port(port) {
             Some(PortKind::Producer(slot)) => self.close_producer(slot),
             Some(PortKind::Consumer(slot)) => {
-                let outcome =
-                    if lost { Outcome::Lost } else { self.consumers[slot].default_outcome.clone() };
+                let outcome = if lost {
+                    Outcome::Lost
+                } else {
+                    self.consumers[slot].default_outcome.clone()
+                };
                 self.close_consumer(at, slot, &outcome);
             }
             None => {}
@@ -24,7 +27,13 @@ impl Broker {
     /// Closes a port on the broker's side and tells its face; its unsettled deliveries count as lost attempts.
     pub(super) fn evict(&mut self, at: Clock, conn: usize, port: Port, refusal: Refusal) {
         self.close_port(at, conn, port, true);
-        self.conns.tell(conn, Notice::Closed { port, refusal: Box::new(refusal) });
+        self.conns.tell(
+            conn,
+            Notice::Closed {
+                port,
+                refusal: Box::new(refusal),
+            },
+        );
     }
 
     fn close_producer(&mut self, slot: usize) {
@@ -101,7 +110,10 @@ impl Broker {
     pub fn delete_queue(&mut self, now: Now, name: &str) -> Result<usize, Refusal> {
         let Some(&slot) = self.queue_names.get(name) else {
             let text = format!("no queue {} exists", quoted(name));
-            return Err(Refusal { reason: Reason::NotFound, text });
+            return Err(Refusal {
+                reason: Reason::NotFound,
+                text,
+            });
         };
         Ok(self.delete_slot(now.clock(), slot))
     }
@@ -115,13 +127,18 @@ impl Broker {
         let ports: Vec<(usize, Port)> = queue
             .producers
             .iter()
-            .map(|producer| (self.producers[*producer].conn, self.producers[*producer].port))
-            .chain(
-                queue
-                    .consumers
-                    .iter()
-                    .map(|consumer| (self.consumers[*consumer].conn, self.consumers[*consumer].port)),
-            )
+            .map(|producer| {
+                (
+                    self.producers[*producer].conn,
+                    self.producers[*producer].port,
+                )
+            })
+            .chain(queue.consumers.iter().map(|consumer| {
+                (
+                    self.consumers[*consumer].conn,
+                    self.consumers[*consumer].port,
+                )
+            }))
             .collect();
         let (id, is_durable) = (queue.id, queue.is_durable);
         for (conn, port) in ports {
@@ -129,7 +146,10 @@ impl Broker {
         }
         let queue = self.queues.remove(slot);
         for seq in queue.backlog.positions() {
-            self.bytes -= queue.backlog.entry(seq).map_or(0, |entry| entry.message.cost());
+            self.bytes -= queue
+                .backlog
+                .entry(seq)
+                .map_or(0, |entry| entry.message.cost());
         }
         self.queue_names.remove(queue.spec.name.as_str());
         self.queue_slots.remove(&id);
@@ -147,7 +167,10 @@ impl Broker {
     pub fn purge_queue(&mut self, name: &str) -> Result<usize, Refusal> {
         let Some(&slot) = self.queue_names.get(name) else {
             let text = format!("no queue {} exists", quoted(name));
-            return Err(Refusal { reason: Reason::NotFound, text });
+            return Err(Refusal {
+                reason: Reason::NotFound,
+                text,
+            });
         };
         let mut purged = 0;
         while let Some(seq) = self.queues[slot].backlog.head() {
@@ -159,7 +182,9 @@ impl Broker {
 
     /// A connection is gone: its ports are closed as lost, its own queues deleted.
     pub(super) fn on_disconnected(&mut self, now: Now, conn: ConnId) {
-        let Some(slot) = self.conn_slots.remove(&conn) else { return };
+        let Some(slot) = self.conn_slots.remove(&conn) else {
+            return;
+        };
         let at = now.clock();
         for port in self.conns.conn(slot).open_ports() {
             self.close_port(at, slot, port, true);

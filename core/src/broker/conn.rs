@@ -34,7 +34,14 @@ pub(super) struct Conn {
 
 impl Conn {
     pub(super) fn new(id: ConnId) -> Self {
-        Self { id, ports: Vec::new(), out: Vec::new(), is_noisy: false, producers: 0, is_pressed: false }
+        Self {
+            id,
+            ports: Vec::new(),
+            out: Vec::new(),
+            is_noisy: false,
+            producers: 0,
+            is_pressed: false,
+        }
     }
 
     #[inline]
@@ -47,7 +54,9 @@ impl Conn {
 
     /// Whether another port stands at the index of `port`.
     pub(super) fn is_taken(&self, port: Port) -> bool {
-        self.ports.get((port.0 & SLOT_MASK) as usize).is_some_and(Option::is_some)
+        self.ports
+            .get((port.0 & SLOT_MASK) as usize)
+            .is_some_and(Option::is_some)
     }
 
     pub(super) fn insert_port(&mut self, port: Port, kind: PortKind) {
@@ -122,12 +131,19 @@ impl Conns {
     }
 
     /// Turns every outbox into an action.
-    pub(super) fn hand_out(&mut self, spare: &mut Vec<Vec<Notice>>, actions: &mut VecDeque<Action>) {
+    pub(super) fn hand_out(
+        &mut self,
+        spare: &mut Vec<Vec<Notice>>,
+        actions: &mut VecDeque<Action>,
+    ) {
         for slot in self.noisy.drain(..) {
             let conn = &mut self.slots[slot];
             conn.is_noisy = false;
             let notices = std::mem::replace(&mut conn.out, spare.pop().unwrap_or_default());
-            actions.push_back(Action::Notify { conn: conn.id, notices });
+            actions.push_back(Action::Notify {
+                conn: conn.id,
+                notices,
+            });
         }
     }
 }

@@ -62,7 +62,11 @@ impl Broker {
     /// The broker's numbers. Walks all queues.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let messages = self.queues.iter().map(|(_, queue)| queue.backlog.len()).sum();
+        let messages = self
+            .queues
+            .iter()
+            .map(|(_, queue)| queue.backlog.len())
+            .sum();
         Counters {
             connections: self.conns.len(),
             queues: self.queues.len(),
@@ -94,6 +98,8 @@ impl Broker {
     /// How many expiries of a queue are watched; bounded by its messages, whatever was settled since.
     #[cfg(test)]
     pub(super) fn watched_positions(&self, name: &str) -> usize {
-        self.queue_names.get(name).map_or(0, |slot| self.queues[*slot].backlog.watched())
+        self.queue_names
+            .get(name)
+            .map_or(0, |slot| self.queues[*slot].backlog.watched())
     }
 }

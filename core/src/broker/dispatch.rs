@@ -12,7 +12,9 @@ use crate::vocab::{Delivered, DeliveryId, Notice, Seq};
 impl Broker {
     /// Delivers what can be delivered from one queue.
     pub(super) fn dispatch(&mut self, now: Now, at: Clock, slot: usize) {
-        let Some(queue) = self.queues.get_mut(slot) else { return };
+        let Some(queue) = self.queues.get_mut(slot) else {
+            return;
+        };
         if !queue.is_dirty {
             return;
         }
@@ -60,7 +62,11 @@ impl Broker {
                 queue.ring.rotate_left(1);
                 return Served::Excluded;
             };
-            if queue.backlog.entry(seq).is_some_and(|entry| entry.is_expired(at)) {
+            if queue
+                .backlog
+                .entry(seq)
+                .is_some_and(|entry| entry.is_expired(at))
+            {
                 self.expire(slot, seq);
                 continue;
             }
@@ -70,13 +76,18 @@ impl Broker {
             let queue_id = queue.id;
             let is_alone = queue.ring.len() == 1;
             let delivered = if consumer.is_settled {
-                let Some(mut entry) = self.remove_entry(slot, seq) else { continue };
+                let Some(mut entry) = self.remove_entry(slot, seq) else {
+                    continue;
+                };
                 let message = Arc::clone(&entry.message);
                 delivered(&mut entry, now, delivery, queue_id, seq, message)
             } else {
                 self.unsettled += 1;
                 let number = consumer.unsettled.push(seq);
-                debug_assert_eq!(number, delivery.0, "every delivery of such a consumer enters the list");
+                debug_assert_eq!(
+                    number, delivery.0,
+                    "every delivery of such a consumer enters the list"
+                );
                 let entry = queue.backlog.acquire(seq);
                 let message = Arc::clone(&entry.message);
                 delivered(entry, now, delivery, queue_id, seq, message)
@@ -91,12 +102,19 @@ impl Broker {
 
     fn dispatch_browsers(&mut self, now: Now, at: Clock, slot: usize) {
         let persisted = self.gate.persisted();
-        let Queue { browse_ring, backlog, id, .. } = &mut self.queues[slot];
+        let Queue {
+            browse_ring,
+            backlog,
+            id,
+            ..
+        } = &mut self.queues[slot];
         let mut kept = 0;
         while kept < browse_ring.len() {
             let browser = &mut self.consumers[browse_ring[kept]];
             while browser.sent < browser.limit {
-                let Some(seq) = backlog.next_to_browse(browser.browse_from, persisted) else { break };
+                let Some(seq) = backlog.next_to_browse(browser.browse_from, persisted) else {
+                    break;
+                };
                 browser.browse_from = seq + 1;
                 let entry = backlog.entry_mut(seq).expect("it was just found");
                 if entry.is_expired(at) {
@@ -108,7 +126,13 @@ impl Broker {
                 let was_acquired = entry.was_acquired;
                 let delivered = delivered(entry, now, delivery, *id, seq, message);
                 entry.was_acquired = was_acquired;
-                self.conns.tell(browser.conn, Notice::Deliver { port: browser.port, delivered });
+                self.conns.tell(
+                    browser.conn,
+                    Notice::Deliver {
+                        port: browser.port,
+                        delivered,
+                    },
+                );
             }
             if browser.sent < browser.limit {
                 kept += 1;
@@ -129,7 +153,10 @@ impl Broker {
             let consumer = &mut self.consumers[consumer_slot];
             consumer.is_draining = false;
             consumer.limit = consumer.limit.min(consumer.sent);
-            let notice = Notice::Drained { port: consumer.port, sent: consumer.sent };
+            let notice = Notice::Drained {
+                port: consumer.port,
+                sent: consumer.sent,
+            };
             self.conns.tell(consumer.conn, notice);
             if consumer.is_in_ring {
                 consumer.is_in_ring = false;
@@ -171,7 +198,10 @@ fn delivered(
         first_acquirer,
         ttl_ms: (entry.expires_ms != NEVER_MS)
             .then(|| entry.expires_ms.saturating_sub(now.mono_ms_up()).max(1)),
-        annotations: entry.extra.as_ref().and_then(|extra| extra.annotations.clone()),
+        annotations: entry
+            .extra
+            .as_ref()
+            .and_then(|extra| extra.annotations.clone()),
         message,
     }
 }

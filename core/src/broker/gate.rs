@@ -30,7 +30,10 @@ pub(super) struct Gate {
 impl Default for Gate {
     fn default() -> Self {
         Self {
-            open: Batch { id: BatchId(1), ops: Vec::new() },
+            open: Batch {
+                id: BatchId(1),
+                ops: Vec::new(),
+            },
             held: Held::default(),
             in_flight: VecDeque::new(),
             persisted: BatchId(0),
@@ -71,8 +74,12 @@ impl Gate {
             return;
         }
         producer.held = (self.open.id, self.held.notices.len());
-        let notice =
-            Notice::Confirm { port: producer.port, first: ticket, last: ticket, verdict: Verdict::Accepted };
+        let notice = Notice::Confirm {
+            port: producer.port,
+            first: ticket,
+            last: ticket,
+            verdict: Verdict::Accepted,
+        };
         self.held.notices.push((producer.conn, conn, notice));
     }
 
@@ -100,8 +107,12 @@ impl Gate {
             return None;
         }
         let id = self.open.id;
-        let next = Batch { id: BatchId(id.0 + 1), ops: Vec::new() };
-        self.in_flight.push_back((id, std::mem::take(&mut self.held)));
+        let next = Batch {
+            id: BatchId(id.0 + 1),
+            ops: Vec::new(),
+        };
+        self.in_flight
+            .push_back((id, std::mem::take(&mut self.held)));
         Some(std::mem::replace(&mut self.open, next))
     }
 

@@ -146,22 +146,41 @@ impl Broker {
 
     fn on_commands(&mut self, now: Now, conn: ConnId, commands: Vec<Command>) {
         let Some(&slot) = self.conn_slots.get(&conn) else {
-            log::debug!("commands of connection {}, which is gone, are dropped", conn.0);
+            log::debug!(
+                "commands of connection {}, which is gone, are dropped",
+                conn.0
+            );
             return;
         };
         let at = now.clock();
         for command in commands {
             match command {
-                Command::Publish { port, ticket, message } => {
+                Command::Publish {
+                    port,
+                    ticket,
+                    message,
+                } => {
                     self.publish(now, at, slot, port, ticket, message);
                 }
-                Command::Settle { port, first, last, outcome, confirm } => {
+                Command::Settle {
+                    port,
+                    first,
+                    last,
+                    outcome,
+                    confirm,
+                } => {
                     self.settle(at, slot, port, first..=last, &outcome, confirm);
                 }
-                Command::Permit { port, limit, drain } => self.permit(now, at, slot, port, limit, drain),
+                Command::Permit { port, limit, drain } => {
+                    self.permit(now, at, slot, port, limit, drain)
+                }
                 Command::OpenProducer { port, spec } => self.open_producer(at, slot, port, *spec),
                 Command::OpenConsumer { port, spec } => self.open_consumer(at, slot, port, *spec),
-                Command::Close { port, forget: _, lost } => self.close_port(at, slot, port, lost),
+                Command::Close {
+                    port,
+                    forget: _,
+                    lost,
+                } => self.close_port(at, slot, port, lost),
             }
         }
     }
@@ -200,7 +219,8 @@ impl Broker {
         if let Some(batch) = self.gate.seal() {
             self.actions.push_back(Action::Persist(batch));
         }
-        self.conns.hand_out(&mut self.spare_notices, &mut self.actions);
+        self.conns
+            .hand_out(&mut self.spare_notices, &mut self.actions);
     }
 
     /// The next thing for the driver to do.
@@ -214,7 +234,9 @@ impl Broker {
         if self.has_failed {
             return None;
         }
-        self.timers.first().map(|(at_ms, _)| Duration::from_millis(*at_ms))
+        self.timers
+            .first()
+            .map(|(at_ms, _)| Duration::from_millis(*at_ms))
     }
 
     /// From now on nothing is delivered any more; everything else goes on, so that consumers can settle what they have
@@ -250,7 +272,10 @@ impl Broker {
 impl Now {
     /// The moment in whole milliseconds, rounded down.
     pub(crate) fn clock(self) -> Clock {
-        Clock { mono_ms: u64::try_from(self.mono.as_millis()).unwrap_or(u64::MAX), wall_ms: self.wall_ms }
+        Clock {
+            mono_ms: u64::try_from(self.mono.as_millis()).unwrap_or(u64::MAX),
+            wall_ms: self.wall_ms,
+        }
     }
 
     /// Monotonic milliseconds, rounded up: a deadline counted from here is never early.

@@ -9,8 +9,8 @@ use crate::queue::{Chunks, Clock, Lifetime};
 use crate::route::is_predeclared;
 use crate::store::BatchId;
 use crate::vocab::{
-    Address, ConsumerOpened, ConsumerSpec, LifetimePolicy, LinkKey, NodeKind, Notice, Port, ProducerOpened,
-    ProducerSpec, Reason, Refusal,
+    Address, ConsumerOpened, ConsumerSpec, LifetimePolicy, LinkKey, NodeKind, Notice, Port,
+    ProducerOpened, ProducerSpec, Reason, Refusal,
 };
 
 impl Broker {
@@ -41,12 +41,19 @@ impl Broker {
             self.queues[queue].producers.insert(slot);
         }
         if let Some(key) = key {
-            self.links.insert((key, Role::Producer), LinkOwner { conn, port });
+            self.links
+                .insert((key, Role::Producer), LinkOwner { conn, port });
         }
         let owner = self.conns.conn_mut(conn);
         owner.insert_port(port, PortKind::Producer(slot));
         owner.producers += 1;
-        self.conns.tell(conn, Notice::ProducerOpened { port, opened: Box::new(opened) });
+        self.conns.tell(
+            conn,
+            Notice::ProducerOpened {
+                port,
+                opened: Box::new(opened),
+            },
+        );
         self.press(conn);
     }
 
@@ -81,20 +88,43 @@ impl Broker {
             has_excluded: false,
         });
         if let Some(key) = key {
-            self.links.insert((key, Role::Consumer), LinkOwner { conn, port });
+            self.links
+                .insert((key, Role::Consumer), LinkOwner { conn, port });
         }
-        self.conns.conn_mut(conn).insert_port(port, PortKind::Consumer(slot));
+        self.conns
+            .conn_mut(conn)
+            .insert_port(port, PortKind::Consumer(slot));
         let queue = &mut self.queues[queue];
         queue.consumers.insert(slot);
         queue.had_consumer = true;
-        let opened =
-            ConsumerOpened { kind: NodeKind::Queue, name: queue.spec.name.clone(), browse: spec.browse };
-        self.conns.tell(conn, Notice::ConsumerOpened { port, opened: Box::new(opened) });
+        let opened = ConsumerOpened {
+            kind: NodeKind::Queue,
+            name: queue.spec.name.clone(),
+            browse: spec.browse,
+        };
+        self.conns.tell(
+            conn,
+            Notice::ConsumerOpened {
+                port,
+                opened: Box::new(opened),
+            },
+        );
     }
 
     fn refuse(&mut self, conn: usize, port: Port, refusal: Refusal) {
-        log::debug!("port {} of connection {}: {}", port.0, self.conns.conn(conn).id.0, refusal.text);
-        self.conns.tell(conn, Notice::Refused { port, refusal: Box::new(refusal) });
+        log::debug!(
+            "port {} of connection {}: {}",
+            port.0,
+            self.conns.conn(conn).id.0,
+            refusal.text
+        );
+        self.conns.tell(
+            conn,
+            Notice::Refused {
+                port,
+                refusal: Box::new(refusal),
+            },
+        );
     }
 
     /// Sees to it that the port is free, and takes the link from an older holder of its key (AMQP 1.0 part 2, 2.6.1).
@@ -108,13 +138,24 @@ impl Broker {
     ) -> Result<(), Refusal> {
         if self.conns.conn(conn).is_taken(port) {
             let text = format!("port {} is in use, which is a fault of the broker", port.0);
-            return Err(Refusal { reason: Reason::Internal, text });
+            return Err(Refusal {
+                reason: Reason::Internal,
+                text,
+            });
         }
         if let Some(key) = key
             && let Some(owner) = self.links.get(&(key, role)).copied()
         {
             let text = "a newer link of the same name and container took over".to_owned();
-            self.evict(at, owner.conn, owner.port, Refusal { reason: Reason::Stolen, text });
+            self.evict(
+                at,
+                owner.conn,
+                owner.port,
+                Refusal {
+                    reason: Reason::Stolen,
+                    text,
+                },
+            );
         }
         Ok(())
     }
@@ -127,40 +168,72 @@ impl Broker {
     ) -> Result<(Target, ProducerOpened), Refusal> {
         let exchange = |name: String, key: Option<String>| {
             let target = if name.is_empty() {
-                Target::DefaultExchange { key: key.map(Bytes::from) }
+                Target::DefaultExchange {
+                    key: key.map(Bytes::from),
+                }
             } else {
                 Target::Unbound
             };
-            (target, ProducerOpened { kind: NodeKind::Exchange, name })
+            (
+                target,
+                ProducerOpened {
+                    kind: NodeKind::Exchange,
+                    name,
+                },
+            )
         };
         let queue = match address {
             Address::Anonymous => {
-                let opened = ProducerOpened { kind: NodeKind::Anonymous, name: String::new() };
+                let opened = ProducerOpened {
+                    kind: NodeKind::Anonymous,
+                    name: String::new(),
+                };
                 return Ok((Target::Anonymous, opened));
             }
-            Address::Exchange { name, key } if is_predeclared(&name) => return Ok(exchange(name, key)),
+            Address::Exchange { name, key } if is_predeclared(&name) => {
+                return Ok(exchange(name, key));
+            }
             Address::Exchange { name, .. } => return Err(no_exchange(&name)),
-            Address::Name(name) if !self.queue_names.contains_key(&name) && is_predeclared(&name) => {
+            Address::Name(name)
+                if !self.queue_names.contains_key(&name) && is_predeclared(&name) =>
+            {
                 return Ok(exchange(name, None));
             }
             other => self.resolve_queue(conn, port, other)?,
         };
         let name = self.queues[queue].spec.name.clone();
-        Ok((Target::Queue(queue), ProducerOpened { kind: NodeKind::Queue, name }))
+        Ok((
+            Target::Queue(queue),
+            ProducerOpened {
+                kind: NodeKind::Queue,
+                name,
+            },
+        ))
     }
 
-    fn resolve_source(&mut self, conn: usize, port: Port, address: Address) -> Result<usize, Refusal> {
+    fn resolve_source(
+        &mut self,
+        conn: usize,
+        port: Port,
+        address: Address,
+    ) -> Result<usize, Refusal> {
         match address {
             Address::Anonymous => {
                 let text = "a receiver needs an address; give its source one".to_owned();
-                Err(Refusal { reason: Reason::Invalid, text })
+                Err(Refusal {
+                    reason: Reason::Invalid,
+                    text,
+                })
             }
             Address::Exchange { name, .. } if is_predeclared(&name) => {
                 let text = format!(
                     "receiving from the exchange {} is not offered; receive from a queue",
                     quoted(&name)
                 );
-                Err(Refusal { reason: Reason::NotImplemented, text })
+                Err(Refusal {
+                    reason: Reason::NotImplemented,
+                    text,
+                })
             }
             Address::Exchange { name, .. } => Err(no_exchange(&name)),
             other => self.resolve_queue(conn, port, other),
@@ -168,43 +241,74 @@ impl Broker {
     }
 
     /// The queue that an address means; made when it may be.
-    fn resolve_queue(&mut self, conn: usize, port: Port, address: Address) -> Result<usize, Refusal> {
+    fn resolve_queue(
+        &mut self,
+        conn: usize,
+        port: Port,
+        address: Address,
+    ) -> Result<usize, Refusal> {
         let name = match address {
             Address::Name(name) | Address::Queue(name) => name,
             Address::Stream(name) => {
                 let text = format!("no stream {} exists", quoted(&name));
-                return Err(Refusal { reason: Reason::NotFound, text });
+                return Err(Refusal {
+                    reason: Reason::NotFound,
+                    text,
+                });
             }
             Address::Dynamic { lifetime } => return self.make_dynamic(conn, port, lifetime),
             Address::Exchange { name, .. } => return Err(no_exchange(&name)),
             Address::Anonymous => {
                 let text = "an address is missing".to_owned();
-                return Err(Refusal { reason: Reason::Invalid, text });
+                return Err(Refusal {
+                    reason: Reason::Invalid,
+                    text,
+                });
             }
         };
         if let Some(&slot) = self.queue_names.get(name.as_str()) {
-            if self.queues[slot].owner.is_some_and(|owner| owner != self.conns.conn(conn).id) {
-                let text = format!("the queue {} belongs to another connection alone", quoted(&name));
-                return Err(Refusal { reason: Reason::Locked, text });
+            if self.queues[slot]
+                .owner
+                .is_some_and(|owner| owner != self.conns.conn(conn).id)
+            {
+                let text = format!(
+                    "the queue {} belongs to another connection alone",
+                    quoted(&name)
+                );
+                return Err(Refusal {
+                    reason: Reason::Locked,
+                    text,
+                });
             }
             return Ok(slot);
         }
         QueueSpec::check_name(&name)?;
-        let is_excepted =
-            self.config.auto_create_except.iter().any(|beginning| name.starts_with(beginning.as_str()));
+        let is_excepted = self
+            .config
+            .auto_create_except
+            .iter()
+            .any(|beginning| name.starts_with(beginning.as_str()));
         if !self.config.auto_create_queues || is_excepted || QueueSpec::is_reserved(&name) {
             let text = format!(
                 "no queue or exchange {} exists; declare it as [[queue]] in the configuration, or set \
                  auto_create_queues = true",
                 quoted(&name)
             );
-            return Err(Refusal { reason: Reason::NotFound, text });
+            return Err(Refusal {
+                reason: Reason::NotFound,
+                text,
+            });
         }
         self.make_queue(QueueSpec::new(name), None)
     }
 
     /// A queue for one link, under a name that no other link of this process gets.
-    fn make_dynamic(&mut self, conn: usize, port: Port, policy: LifetimePolicy) -> Result<usize, Refusal> {
+    fn make_dynamic(
+        &mut self,
+        conn: usize,
+        port: Port,
+        policy: LifetimePolicy,
+    ) -> Result<usize, Refusal> {
         let id = self.conns.conn(conn).id;
         let mut name = format!("amq.gen-{}-{}", id.0, port.0);
         if self.queue_names.contains_key(name.as_str()) {
@@ -214,11 +318,17 @@ impl Broker {
         let mut spec = QueueSpec::new(name);
         spec.durable = false;
         let slot = self.make_queue(spec, None)?;
-        self.queues[slot].lifetime = Some(Lifetime { policy, maker: Some((id, port)) });
+        self.queues[slot].lifetime = Some(Lifetime {
+            policy,
+            maker: Some((id, port)),
+        });
         Ok(slot)
     }
 }
 
 fn no_exchange(name: &str) -> Refusal {
-    Refusal { reason: Reason::NotFound, text: format!("no exchange {} exists", quoted(name)) }
+    Refusal {
+        reason: Reason::NotFound,
+        text: format!("no exchange {} exists", quoted(name)),
+    }
 }

@@ -94,7 +94,11 @@ pub(super) struct Consumer {
 impl Consumer {
     #[inline]
     pub(super) fn view(&self) -> View {
-        View { consumer: self.serial, parked_from: self.parked_from, has_excluded: self.has_excluded }
+        View {
+            consumer: self.serial,
+            parked_from: self.parked_from,
+            has_excluded: self.has_excluded,
+        }
     }
 }
 
@@ -108,7 +112,11 @@ impl Producer {
                 false
             }
             run => {
-                let old = run.replace(Run { first: ticket, last: ticket, verdict });
+                let old = run.replace(Run {
+                    first: ticket,
+                    last: ticket,
+                    verdict,
+                });
                 match old {
                     Some(old) => {
                         conns.tell(self.conn, old.notice(self.port));
@@ -130,7 +138,12 @@ impl Producer {
 
 impl Run {
     fn notice(self, port: Port) -> Notice {
-        Notice::Confirm { port, first: self.first, last: self.last, verdict: self.verdict }
+        Notice::Confirm {
+            port,
+            first: self.first,
+            last: self.last,
+            verdict: self.verdict,
+        }
     }
 }
 
@@ -154,8 +167,18 @@ impl Broker {
     }
 
     /// Executes `Permit`.
-    pub(super) fn permit(&mut self, now: Now, at: Clock, conn: usize, port: Port, limit: u64, drain: bool) {
-        let Some(slot) = self.consumer_slot(conn, port) else { return };
+    pub(super) fn permit(
+        &mut self,
+        now: Now,
+        at: Clock,
+        conn: usize,
+        port: Port,
+        limit: u64,
+        drain: bool,
+    ) {
+        let Some(slot) = self.consumer_slot(conn, port) else {
+            return;
+        };
         if self.consumers[slot].is_draining {
             // The older request is answered under the older permit.
             self.dispatch(now, at, self.consumers[slot].queue);

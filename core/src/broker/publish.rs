@@ -35,12 +35,15 @@ impl Broker {
         ticket: Ticket,
         message: Arc<Message>,
     ) {
-        let Some(PortKind::Producer(slot)) = self.conns.conn(conn).port(port) else { return };
+        let Some(PortKind::Producer(slot)) = self.conns.conn(conn).port(port) else {
+            return;
+        };
         let decided = match self.producers[slot].target {
             Target::Queue(queue) => Ok(queue),
             _ => self.decide_route(conn, slot, &message),
         };
-        let producer_verdict = match decided.and_then(|queue| self.enqueue(now, at, queue, message)) {
+        let producer_verdict = match decided.and_then(|queue| self.enqueue(now, at, queue, message))
+        {
             Ok(Taken::Volatile) => Verdict::Accepted,
             Ok(Taken::Durable) => {
                 let id = self.conns.conn(conn).id;
@@ -55,13 +58,19 @@ impl Broker {
     }
 
     /// The queue for a message whose producer is not bound to one.
-    fn decide_route(&mut self, conn: usize, producer: usize, message: &Message) -> Result<usize, Verdict> {
+    fn decide_route(
+        &mut self,
+        conn: usize,
+        producer: usize,
+        message: &Message,
+    ) -> Result<usize, Verdict> {
         let producer = &mut self.producers[producer];
         let text = match &producer.target {
             Target::Unbound => return Err(Verdict::Unroutable),
-            Target::DefaultExchange { key } => {
-                key.as_ref().or(message.envelope.subject.as_ref()).ok_or(Verdict::Unroutable)?
-            }
+            Target::DefaultExchange { key } => key
+                .as_ref()
+                .or(message.envelope.subject.as_ref())
+                .ok_or(Verdict::Unroutable)?,
             Target::Anonymous => message
                 .envelope
                 .to
@@ -72,15 +81,24 @@ impl Broker {
         };
         if let Some(last) = &producer.last_route
             && last.text == *text
-            && self.queues.get(last.slot).is_some_and(|queue| queue.id == last.queue)
+            && self
+                .queues
+                .get(last.slot)
+                .is_some_and(|queue| queue.id == last.queue)
         {
             return Ok(last.slot);
         }
         let is_address = matches!(producer.target, Target::Anonymous);
         let name = queue_name(text, is_address, message)?;
-        let slot = *self.queue_names.get(name.as_str()).ok_or(Verdict::Unroutable)?;
+        let slot = *self
+            .queue_names
+            .get(name.as_str())
+            .ok_or(Verdict::Unroutable)?;
         let queue = &self.queues[slot];
-        if queue.owner.is_some_and(|owner| owner != self.conns.conn(conn).id) {
+        if queue
+            .owner
+            .is_some_and(|owner| owner != self.conns.conn(conn).id)
+        {
             return Err(Verdict::Rejected(Reason::Locked));
         }
         // A copy, since a slice would keep the buffer that the message came in. Not kept where the queue also depends
@@ -96,7 +114,13 @@ impl Broker {
 
     /// Puts a message into a queue, if it fits.
     #[inline]
-    fn enqueue(&mut self, now: Now, at: Clock, slot: usize, message: Arc<Message>) -> Result<Taken, Verdict> {
+    fn enqueue(
+        &mut self,
+        now: Now,
+        at: Clock,
+        slot: usize,
+        message: Arc<Message>,
+    ) -> Result<Taken, Verdict> {
         let cost = message.cost();
         if self.bytes.saturating_add(cost) > self.config.limits.memory_max_bytes {
             return Err(Verdict::Rejected(Reason::LimitExceeded));
@@ -105,7 +129,10 @@ impl Broker {
         let payload_len = message.payload.len();
         let drops_head = queue.spec.overflow == Overflow::DropHead;
         if queue.is_full_for(payload_len) {
-            let fits_alone = queue.spec.max_bytes.is_none_or(|max| payload_len as u64 <= max);
+            let fits_alone = queue
+                .spec
+                .max_bytes
+                .is_none_or(|max| payload_len as u64 <= max);
             if !drops_head || !fits_alone {
                 return Err(Verdict::Rejected(Reason::LimitExceeded));
             }
@@ -138,12 +165,18 @@ impl Broker {
         if drops_head {
             self.drop_overflow(slot);
         }
-        Ok(if is_durable { Taken::Durable } else { Taken::Volatile })
+        Ok(if is_durable {
+            Taken::Durable
+        } else {
+            Taken::Volatile
+        })
     }
 
     fn drop_overflow(&mut self, slot: usize) {
         while self.queues[slot].is_over_limit() {
-            let Some(seq) = self.queues[slot].backlog.head() else { break };
+            let Some(seq) = self.queues[slot].backlog.head() else {
+                break;
+            };
             self.remove_entry(slot, seq);
             self.tally.dropped += 1;
         }
@@ -156,7 +189,10 @@ impl Broker {
         let entry = queue.backlog.remove(seq)?;
         self.bytes -= entry.message.cost();
         if entry.is_durable {
-            self.gate.add(Op::Removed { queue: queue.id, seq: Seq(seq) });
+            self.gate.add(Op::Removed {
+                queue: queue.id,
+                seq: Seq(seq),
+            });
         }
         if queue.lifetime.is_some() && queue.backlog.len() == 0 {
             self.outlived.push((slot, queue.id));
@@ -167,13 +203,20 @@ impl Broker {
     /// Tells connections with producers when memory gets short, and when it is well again.
     pub(super) fn tell_pressure(&mut self) {
         let high = self.config.limits.memory_high_bytes;
-        let is_pressed =
-            if self.is_pressed { self.bytes >= high - high / 8 } else { self.bytes > high };
+        let is_pressed = if self.is_pressed {
+            self.bytes >= high - high / 8
+        } else {
+            self.bytes > high
+        };
         if is_pressed == self.is_pressed {
             return;
         }
         self.is_pressed = is_pressed;
-        log::info!("memory pressure {}: {} bytes queued", if is_pressed { "begins" } else { "ends" }, self.bytes);
+        log::info!(
+            "memory pressure {}: {} bytes queued",
+            if is_pressed { "begins" } else { "ends" },
+            self.bytes
+        );
         for slot in self.conns.slots() {
             self.press(slot);
         }
@@ -221,11 +264,13 @@ fn queue_name(text: &[u8], is_address: bool, message: &Message) -> Result<String
     }
     match Address::parse(text).map_err(|_| invalid.clone())? {
         Address::Name(name) | Address::Queue(name) => Ok(name),
-        Address::Exchange { name, key } if name.is_empty() => match (key, &message.envelope.subject) {
-            (Some(key), _) => Ok(key),
-            (None, Some(subject)) => String::from_utf8(subject.to_vec()).map_err(|_| invalid),
-            (None, None) => Err(Verdict::Unroutable),
-        },
+        Address::Exchange { name, key } if name.is_empty() => {
+            match (key, &message.envelope.subject) {
+                (Some(key), _) => Ok(key),
+                (None, Some(subject)) => String::from_utf8(subject.to_vec()).map_err(|_| invalid),
+                (None, None) => Err(Verdict::Unroutable),
+            }
+        }
         Address::Exchange { name, .. } if is_predeclared(&name) => Err(Verdict::Unroutable),
         Address::Exchange { .. } | Address::Stream(_) => Err(Verdict::Unroutable),
         Address::Anonymous | Address::Dynamic { .. } => Err(invalid),
@@ -233,6 +278,10 @@ fn queue_name(text: &[u8], is_address: bool, message: &Message) -> Result<String
 }
 
 fn name_depends_on_subject(text: &[u8]) -> bool {
-    std::str::from_utf8(text)
-        .is_ok_and(|text| matches!(Address::parse(text), Ok(Address::Exchange { key: None, .. })))
+    std::str::from_utf8(text).is_ok_and(|text| {
+        matches!(
+            Address::parse(text),
+            Ok(Address::Exchange { key: None, .. })
+        )
+    })
 }

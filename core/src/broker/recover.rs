@@ -11,26 +11,42 @@ impl Broker {
     pub fn recover(&mut self, op: Op) {
         match op {
             Op::QueueDeclared { queue, spec } => {
-                if self.queue_slots.contains_key(&queue) || self.queue_names.contains_key(spec.name.as_str()) {
-                    log::error!("the store declares queue {} twice; the first one stands", queue.0);
+                if self.queue_slots.contains_key(&queue)
+                    || self.queue_names.contains_key(spec.name.as_str())
+                {
+                    log::error!(
+                        "the store declares queue {} twice; the first one stands",
+                        queue.0
+                    );
                     return;
                 }
                 self.apply_declared(queue, spec);
             }
             Op::QueueDeleted { queue } => {
-                let Some(slot) = self.queue_slots.remove(&queue) else { return };
+                let Some(slot) = self.queue_slots.remove(&queue) else {
+                    return;
+                };
                 let queue = self.queues.remove(slot);
                 self.queue_names.remove(queue.spec.name.as_str());
                 for seq in queue.backlog.positions() {
-                    self.bytes -= queue.backlog.entry(seq).map_or(0, |entry| entry.message.cost());
+                    self.bytes -= queue
+                        .backlog
+                        .entry(seq)
+                        .map_or(0, |entry| entry.message.cost());
                 }
             }
             Op::Enqueued(stored) => {
                 for (queue, seq) in stored.places {
-                    let Some(&slot) = self.queue_slots.get(&queue) else { continue };
+                    let Some(&slot) = self.queue_slots.get(&queue) else {
+                        continue;
+                    };
                     let entry = Entry::new(Arc::clone(&stored.message), NEVER_MS, BatchId(0), true);
                     if !self.queues[slot].backlog.push_at(seq.0, entry) {
-                        log::error!("the store holds position {} of queue {} twice", seq.0, queue.0);
+                        log::error!(
+                            "the store holds position {} of queue {} twice",
+                            seq.0,
+                            queue.0
+                        );
                         continue;
                     }
                     self.bytes += stored.message.cost();
@@ -38,12 +54,15 @@ impl Broker {
                         || stored.message.envelope.expires_at_ms.is_some()
                         || self.queues[slot].spec.message_ttl_ms.is_some();
                     if has_ttl {
-                        self.recovered_arrivals.push((queue, seq.0, stored.arrived_at_ms));
+                        self.recovered_arrivals
+                            .push((queue, seq.0, stored.arrived_at_ms));
                     }
                 }
             }
             Op::Removed { queue, seq } => {
-                let Some(&slot) = self.queue_slots.get(&queue) else { return };
+                let Some(&slot) = self.queue_slots.get(&queue) else {
+                    return;
+                };
                 let backlog = &mut self.queues[slot].backlog;
                 // A store may drop both halves of a pair; the position must not be given again all the same.
                 backlog.reserve_below(seq.0.saturating_add(1));
@@ -51,9 +70,18 @@ impl Broker {
                     self.bytes -= entry.message.cost();
                 }
             }
-            Op::Returned { queue, seq, delivery_count, annotations } => {
-                let Some(&slot) = self.queue_slots.get(&queue) else { return };
-                let Some(entry) = self.queues[slot].backlog.entry_mut(seq.0) else { return };
+            Op::Returned {
+                queue,
+                seq,
+                delivery_count,
+                annotations,
+            } => {
+                let Some(&slot) = self.queue_slots.get(&queue) else {
+                    return;
+                };
+                let Some(entry) = self.queues[slot].backlog.entry_mut(seq.0) else {
+                    return;
+                };
                 entry.delivery_count = delivery_count;
                 entry.was_acquired = true;
                 if annotations.is_some() {
@@ -68,18 +96,28 @@ impl Broker {
     pub fn recovered(&mut self, now: Now) {
         let at = now.clock();
         for (queue, seq, arrived_at_ms) in std::mem::take(&mut self.recovered_arrivals) {
-            let Some(&slot) = self.queue_slots.get(&queue) else { continue };
+            let Some(&slot) = self.queue_slots.get(&queue) else {
+                continue;
+            };
             let queue_ttl_ms = self.queues[slot].spec.message_ttl_ms;
             let backlog = &mut self.queues[slot].backlog;
-            let Some(entry) = backlog.entry(seq) else { continue };
+            let Some(entry) = backlog.entry(seq) else {
+                continue;
+            };
             // A wall clock that was set back must not lengthen a life, one that jumped ahead shortens it: only the
             // wall clock spans two processes.
             let spent_ms = u64::try_from(at.wall_ms.saturating_sub(arrived_at_ms)).unwrap_or(0);
-            let ttl_ms = entry.message.envelope.ttl_ms.unwrap_or(NEVER_MS).min(queue_ttl_ms.unwrap_or(NEVER_MS));
+            let ttl_ms = entry
+                .message
+                .envelope
+                .ttl_ms
+                .unwrap_or(NEVER_MS)
+                .min(queue_ttl_ms.unwrap_or(NEVER_MS));
             let expires_ms = if ttl_ms == NEVER_MS {
                 NEVER_MS
             } else {
-                now.mono_ms_up().saturating_add(ttl_ms.saturating_sub(spent_ms))
+                now.mono_ms_up()
+                    .saturating_add(ttl_ms.saturating_sub(spent_ms))
             };
             backlog.set_expiry(seq, expires_ms, at);
             if self.queues[slot].backlog.expiry_ms() < self.queues[slot].armed_ms {
@@ -100,7 +138,12 @@ impl super::BrokerConfig {
     /// # Errors
     /// The first queue that cannot be declared, with the reason.
     pub fn check(&self) -> Result<(), crate::vocab::Refusal> {
-        let mut trial = Broker::new(Self { queues: Vec::new(), ..self.clone() });
-        self.queues.iter().try_for_each(|spec| trial.declare_queue(spec.clone(), None).map(|_| ()))
+        let mut trial = Broker::new(Self {
+            queues: Vec::new(),
+            ..self.clone()
+        });
+        self.queues
+            .iter()
+            .try_for_each(|spec| trial.declare_queue(spec.clone(), None).map(|_| ()))
     }
 }

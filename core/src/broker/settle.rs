@@ -21,7 +21,9 @@ impl Broker {
         outcome: &Outcome,
         confirm: bool,
     ) {
-        let Some(slot) = self.consumer_slot(conn, port) else { return };
+        let Some(slot) = self.consumer_slot(conn, port) else {
+            return;
+        };
         let queue = self.consumers[slot].queue;
         let (first, last) = (range.start().0, range.end().0);
         if matches!(outcome, Outcome::Accepted | Outcome::Rejected { .. }) {
@@ -35,7 +37,8 @@ impl Broker {
         } else {
             // Newest first: a run at the end of what was handed out then moves the queue's cursor back, no more.
             let mut upto = Some(last);
-            while let Some(delivery) = upto.and_then(|upto| self.consumers[slot].unsettled.live_up_to(upto))
+            while let Some(delivery) =
+                upto.and_then(|upto| self.consumers[slot].unsettled.live_up_to(upto))
                 && delivery >= first
             {
                 self.conclude(at, slot, delivery, outcome);
@@ -44,7 +47,11 @@ impl Broker {
             self.mark_dirty(queue);
         }
         if confirm {
-            let notice = Notice::Settled { port, first: *range.start(), last: *range.end() };
+            let notice = Notice::Settled {
+                port,
+                first: *range.start(),
+                last: *range.end(),
+            };
             if self.queues[queue].is_durable {
                 self.gate.tell_when_safe(conn, &mut self.conns, notice);
             } else {
@@ -57,7 +64,9 @@ impl Broker {
     #[inline]
     fn conclude(&mut self, at: Clock, slot: usize, delivery: u64, outcome: &Outcome) {
         let consumer = &mut self.consumers[slot];
-        let Some(seq) = consumer.unsettled.take(delivery) else { return };
+        let Some(seq) = consumer.unsettled.take(delivery) else {
+            return;
+        };
         let (queue, serial) = (consumer.queue, consumer.serial);
         self.unsettled -= 1;
         match outcome {
@@ -73,7 +82,11 @@ impl Broker {
                 self.change_entry(queue, seq, true, None);
                 self.give_back(at, queue, seq);
             }
-            Outcome::Modified { failed, undeliverable_here, annotations } => {
+            Outcome::Modified {
+                failed,
+                undeliverable_here,
+                annotations,
+            } => {
                 self.change_entry(queue, seq, *failed, annotations.as_ref());
                 if *undeliverable_here {
                     self.exclude(slot, queue, seq, serial);
@@ -85,12 +98,20 @@ impl Broker {
 
     /// Counts an attempt and replaces annotations; what the store knows about is told to it, and is delivered again
     /// only when that is safe, so that a count never falls.
-    fn change_entry(&mut self, slot: usize, seq: u64, failed: bool, annotations: Option<&bytes::Bytes>) {
+    fn change_entry(
+        &mut self,
+        slot: usize,
+        seq: u64,
+        failed: bool,
+        annotations: Option<&bytes::Bytes>,
+    ) {
         if !failed && annotations.is_none() {
             return;
         }
         let queue = &mut self.queues[slot];
-        let Some(entry) = queue.backlog.entry_mut(seq) else { return };
+        let Some(entry) = queue.backlog.entry_mut(seq) else {
+            return;
+        };
         if failed {
             entry.delivery_count = entry.delivery_count.saturating_add(1);
         }
@@ -102,7 +123,10 @@ impl Broker {
                 queue: queue.id,
                 seq: Seq(seq),
                 delivery_count: entry.delivery_count,
-                annotations: entry.extra.as_ref().and_then(|extra| extra.annotations.clone()),
+                annotations: entry
+                    .extra
+                    .as_ref()
+                    .and_then(|extra| extra.annotations.clone()),
             });
             self.gate.wake(slot, queue.id);
         }
@@ -111,7 +135,9 @@ impl Broker {
     /// Keeps a message from a consumer from now on.
     fn exclude(&mut self, consumer_slot: usize, slot: usize, seq: u64, serial: u64) {
         let queue = &mut self.queues[slot];
-        let Some(entry) = queue.backlog.entry_mut(seq) else { return };
+        let Some(entry) = queue.backlog.entry_mut(seq) else {
+            return;
+        };
         let extra: &mut Extra = entry.extra.get_or_insert_default();
         if !extra.excluded.contains(&serial) {
             if extra.excluded.len() == EXCLUDED_MAX {
@@ -143,7 +169,9 @@ impl Broker {
     /// Ends all unsettled deliveries of a consumer that goes.
     pub(super) fn conclude_all(&mut self, at: Clock, slot: usize, outcome: &Outcome) {
         let mut upto = Some(u64::MAX);
-        while let Some(delivery) = upto.and_then(|upto| self.consumers[slot].unsettled.live_up_to(upto)) {
+        while let Some(delivery) =
+            upto.and_then(|upto| self.consumers[slot].unsettled.live_up_to(upto))
+        {
             self.conclude(at, slot, delivery, outcome);
             upto = delivery.checked_sub(1);
         }

@@ -21,7 +21,10 @@ impl QueueSpec {
                 "{} cannot be a name: it must have 1 to {NAME_LEN_MAX} bytes and no control characters",
                 quoted(name)
             );
-            return Err(Refusal { reason: Reason::Invalid, text });
+            return Err(Refusal {
+                reason: Reason::Invalid,
+                text,
+            });
         }
         Ok(())
     }
@@ -38,7 +41,10 @@ impl QueueSpec {
             ("durable", self.durable == other.durable),
             ("exclusive", self.exclusive == other.exclusive),
             ("auto_delete", self.auto_delete == other.auto_delete),
-            ("message_ttl_ms", self.message_ttl_ms == other.message_ttl_ms),
+            (
+                "message_ttl_ms",
+                self.message_ttl_ms == other.message_ttl_ms,
+            ),
             ("max_length", self.max_length == other.max_length),
             ("max_bytes", self.max_bytes == other.max_bytes),
             ("overflow", self.overflow == other.overflow),
@@ -56,25 +62,53 @@ impl Broker {
     /// `Invalid` for a bad name, an exclusive queue without an owner, or other fields than the existing queue has (the
     /// text names the field); `NotAllowed` for reserved names; `Locked` when another connection holds it;
     /// `LimitExceeded` when there are too many queues.
-    pub fn declare_queue(&mut self, spec: QueueSpec, owner: Option<ConnId>) -> Result<QueueId, Refusal> {
+    pub fn declare_queue(
+        &mut self,
+        spec: QueueSpec,
+        owner: Option<ConnId>,
+    ) -> Result<QueueId, Refusal> {
         QueueSpec::check_name(&spec.name)?;
         if QueueSpec::is_reserved(&spec.name) {
-            let text = format!("{}: names that begin with 'amq.' or '_' are reserved", quoted(&spec.name));
-            return Err(Refusal { reason: Reason::NotAllowed, text });
+            let text = format!(
+                "{}: names that begin with 'amq.' or '_' are reserved",
+                quoted(&spec.name)
+            );
+            return Err(Refusal {
+                reason: Reason::NotAllowed,
+                text,
+            });
         }
         if spec.exclusive && !owner.is_some_and(|owner| self.conn_slots.contains_key(&owner)) {
-            let text = format!("the queue {} is exclusive but no connection declares it", quoted(&spec.name));
-            return Err(Refusal { reason: Reason::Invalid, text });
+            let text = format!(
+                "the queue {} is exclusive but no connection declares it",
+                quoted(&spec.name)
+            );
+            return Err(Refusal {
+                reason: Reason::Invalid,
+                text,
+            });
         }
         if let Some(&slot) = self.queue_names.get(spec.name.as_str()) {
             let queue = &self.queues[slot];
             if queue.owner.is_some() && queue.owner != owner {
-                let text = format!("the queue {} belongs to another connection alone", quoted(&spec.name));
-                return Err(Refusal { reason: Reason::Locked, text });
+                let text = format!(
+                    "the queue {} belongs to another connection alone",
+                    quoted(&spec.name)
+                );
+                return Err(Refusal {
+                    reason: Reason::Locked,
+                    text,
+                });
             }
             if let Some(field) = queue.spec.difference(&spec) {
-                let text = format!("the queue {} exists with another {field}", quoted(&spec.name));
-                return Err(Refusal { reason: Reason::Invalid, text });
+                let text = format!(
+                    "the queue {} exists with another {field}",
+                    quoted(&spec.name)
+                );
+                return Err(Refusal {
+                    reason: Reason::Invalid,
+                    text,
+                });
             }
             return Ok(queue.id);
         }
@@ -87,13 +121,20 @@ impl Broker {
     ///
     /// The answer to whoever asked does not wait at the gate: a message in the queue does, and its batch comes after
     /// the one that makes the queue, so nothing that is confirmed depends on a queue that is not safe.
-    pub(super) fn make_queue(&mut self, spec: QueueSpec, owner: Option<ConnId>) -> Result<usize, Refusal> {
+    pub(super) fn make_queue(
+        &mut self,
+        spec: QueueSpec,
+        owner: Option<ConnId>,
+    ) -> Result<usize, Refusal> {
         if self.queues.len() >= self.config.limits.queues_max {
             let text = format!(
                 "there are {} queues, as many as limits allow; delete some or raise queues_max",
                 self.queues.len()
             );
-            return Err(Refusal { reason: Reason::LimitExceeded, text });
+            return Err(Refusal {
+                reason: Reason::LimitExceeded,
+                text,
+            });
         }
         let id = QueueId(self.next_queue);
         let slot = self.apply_declared(id, Arc::new(spec));

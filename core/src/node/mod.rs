@@ -90,14 +90,24 @@ impl Node {
     /// Adds a connection. A number that is in use already replaces the older one, as if that had been lost.
     pub fn connect(&mut self, now: Now, conn: ConnId, face: Box<dyn Face>) {
         self.forget(now, conn);
-        self.peers.insert(conn, Peer { face, is_announced: false });
+        self.peers.insert(
+            conn,
+            Peer {
+                face,
+                is_announced: false,
+            },
+        );
         self.touched.insert(conn);
         self.run(now);
     }
 
     /// Bytes of a peer arrived. What the face does not want yet stays in `input`; hand it in again with whatever follows.
     pub fn handle_input(&mut self, now: Now, conn: ConnId, input: &mut BytesMut) {
-        while let Some(peer) = self.peers.get_mut(&conn).filter(|peer| peer.face.wants_read()) {
+        while let Some(peer) = self
+            .peers
+            .get_mut(&conn)
+            .filter(|peer| peer.face.wants_read())
+        {
             let before = input.len();
             peer.face.handle_input(now, input);
             self.touched.insert(conn);
@@ -146,7 +156,13 @@ impl Node {
     /// Says good-bye to every peer; each ends with [`Output::Close`].
     pub fn shutdown(&mut self, now: Now) {
         let text = "the broker is shutting down; connect again later".to_owned();
-        self.dismiss_all(now, &Refusal { reason: Reason::Shutdown, text });
+        self.dismiss_all(
+            now,
+            &Refusal {
+                reason: Reason::Shutdown,
+                text,
+            },
+        );
         self.run(now);
     }
 
@@ -158,13 +174,19 @@ impl Node {
     /// The moment at which [`Node::handle_timeout`] wants to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        self.peers.values().filter_map(|peer| peer.face.poll_timeout()).chain(self.broker.poll_timeout()).min()
+        self.peers
+            .values()
+            .filter_map(|peer| peer.face.poll_timeout())
+            .chain(self.broker.poll_timeout())
+            .min()
     }
 
     /// Whether a connection is known and wants input.
     #[must_use]
     pub fn wants_read(&self, conn: ConnId) -> bool {
-        self.peers.get(&conn).is_some_and(|peer| peer.face.wants_read())
+        self.peers
+            .get(&conn)
+            .is_some_and(|peer| peer.face.wants_read())
     }
 
     /// Whether a connection is known.
@@ -193,15 +215,24 @@ impl Node {
     /// Hands the commands of all touched faces to the broker; the faces stay touched.
     fn collect_commands(&mut self, now: Now) {
         for conn in &self.touched {
-            let Some(peer) = self.peers.get_mut(conn) else { continue };
+            let Some(peer) = self.peers.get_mut(conn) else {
+                continue;
+            };
             let mut commands: Vec<Command> = Vec::new();
             peer.face.poll_commands(&mut commands);
             if !peer.is_announced && (peer.face.is_authenticated() || !commands.is_empty()) {
                 peer.is_announced = true;
-                self.broker.handle_event(now, Event::Connected { conn: *conn });
+                self.broker
+                    .handle_event(now, Event::Connected { conn: *conn });
             }
             if !commands.is_empty() {
-                self.broker.handle_event(now, Event::Commands { conn: *conn, commands });
+                self.broker.handle_event(
+                    now,
+                    Event::Commands {
+                        conn: *conn,
+                        commands,
+                    },
+                );
             }
         }
     }
@@ -227,7 +258,13 @@ impl Node {
                 Action::Fail { text } => {
                     log::error!("the store failed: {text}");
                     let told = "the broker cannot store messages and stops".to_owned();
-                    self.dismiss_all(now, &Refusal { reason: Reason::Internal, text: told });
+                    self.dismiss_all(
+                        now,
+                        &Refusal {
+                            reason: Reason::Internal,
+                            text: told,
+                        },
+                    );
                     let touched = std::mem::take(&mut self.touched);
                     for conn in touched {
                         self.transmit(now, conn);
@@ -241,12 +278,22 @@ impl Node {
     /// Takes a face's output. A face that had some may now have commands, so it is asked again; one that had none is
     /// asked for commands a last time and is then at rest.
     fn transmit(&mut self, now: Now, conn: ConnId) {
-        let Some(peer) = self.peers.get_mut(&conn) else { return };
+        let Some(peer) = self.peers.get_mut(&conn) else {
+            return;
+        };
         let mut had_output = false;
-        while peer.face.poll_transmit(now, &mut self.chunks, TRANSMIT_BUDGET) > 0 {
+        while peer
+            .face
+            .poll_transmit(now, &mut self.chunks, TRANSMIT_BUDGET)
+            > 0
+        {
             had_output = true;
         }
-        self.output.extend(self.chunks.drain(..).map(|bytes| Output::Transmit { conn, bytes }));
+        self.output.extend(
+            self.chunks
+                .drain(..)
+                .map(|bytes| Output::Transmit { conn, bytes }),
+        );
         if peer.face.is_done() {
             self.output.push_back(Output::Close { conn });
             self.forget(now, conn);

@@ -10,8 +10,8 @@ use crate::broker::{Broker, BrokerConfig, Now, QueueSpec};
 use crate::face::Face;
 use crate::store::StoreEvent;
 use crate::vocab::{
-    Address, Command, ConnId, ConsumerSpec, DeliveryId, Envelope, Format, Message, Notice, Outcome, Port,
-    ProducerSpec, Refusal, Ticket,
+    Address, Command, ConnId, ConsumerSpec, DeliveryId, Envelope, Format, Message, Notice, Outcome,
+    Port, ProducerSpec, Refusal, Ticket,
 };
 
 const A: ConnId = ConnId(1);
@@ -40,9 +40,21 @@ impl Script {
     }
 
     fn publish(&mut self, durable: bool) {
-        let envelope = Envelope { durable, ..Envelope::default() };
-        let message = Message { envelope, format: Format::Amqp(0), payload: Bytes::from_static(b"x") }.share();
-        self.commands.push(Command::Publish { port: Port(0), ticket: Ticket(self.tickets), message });
+        let envelope = Envelope {
+            durable,
+            ..Envelope::default()
+        };
+        let message = Message {
+            envelope,
+            format: Format::Amqp(0),
+            payload: Bytes::from_static(b"x"),
+        }
+        .share();
+        self.commands.push(Command::Publish {
+            port: Port(0),
+            ticket: Ticket(self.tickets),
+            message,
+        });
         self.tickets += 1;
     }
 
@@ -51,7 +63,10 @@ impl Script {
         match letter {
             b'P' => {
                 let spec = Box::new(ProducerSpec { key: None, address });
-                self.commands.push(Command::OpenProducer { port: Port(0), spec });
+                self.commands.push(Command::OpenProducer {
+                    port: Port(0),
+                    spec,
+                });
             }
             b'C' => {
                 let spec = Box::new(ConsumerSpec {
@@ -61,8 +76,15 @@ impl Script {
                     settled: false,
                     default_outcome: Outcome::Released,
                 });
-                self.commands.push(Command::OpenConsumer { port: Port(1), spec });
-                self.commands.push(Command::Permit { port: Port(1), limit: 1, drain: false });
+                self.commands.push(Command::OpenConsumer {
+                    port: Port(1),
+                    spec,
+                });
+                self.commands.push(Command::Permit {
+                    port: Port(1),
+                    limit: 1,
+                    drain: false,
+                });
             }
             b'm' => self.publish(false),
             b'd' => self.publish(true),
@@ -103,9 +125,15 @@ impl Face for Script {
                     self.received += 1;
                     self.say(&format!("message {}\n", delivered.delivery.0));
                 }
-                Notice::Confirm { first, last, .. } => self.say(&format!("confirm {}-{}\n", first.0, last.0)),
-                Notice::Closed { refusal, .. } => self.say(&format!("closed {:?}\n", refusal.reason)),
-                Notice::Refused { refusal, .. } => self.say(&format!("refused {:?}\n", refusal.reason)),
+                Notice::Confirm { first, last, .. } => {
+                    self.say(&format!("confirm {}-{}\n", first.0, last.0))
+                }
+                Notice::Closed { refusal, .. } => {
+                    self.say(&format!("closed {:?}\n", refusal.reason))
+                }
+                Notice::Refused { refusal, .. } => {
+                    self.say(&format!("refused {:?}\n", refusal.reason))
+                }
                 _ => {}
             }
         }
@@ -130,13 +158,19 @@ impl Face for Script {
         commands.append(&mut self.commands);
         if self.wants_permit && self.out.is_empty() {
             self.wants_permit = false;
-            commands.push(Command::Permit { port: Port(1), limit: self.received + 1, drain: false });
+            commands.push(Command::Permit {
+                port: Port(1),
+                limit: self.received + 1,
+                drain: false,
+            });
         }
     }
 
     fn poll_transmit(&mut self, _now: Now, out: &mut VecDeque<Bytes>, _budget: usize) -> usize {
         // One piece a call, however large the budget.
-        let Some(bytes) = self.out.pop_front() else { return 0 };
+        let Some(bytes) = self.out.pop_front() else {
+            return 0;
+        };
         self.is_full = false;
         let len = bytes.len();
         out.push_back(bytes);
@@ -161,12 +195,18 @@ impl Face for Script {
 }
 
 fn now() -> Now {
-    Now { mono: Duration::from_secs(1), wall_ms: 0 }
+    Now {
+        mono: Duration::from_secs(1),
+        wall_ms: 0,
+    }
 }
 
 fn node_with(peers: &[ConnId]) -> Node {
     let config = BrokerConfig {
-        queues: vec![QueueSpec { durable: true, ..QueueSpec::new("q") }],
+        queues: vec![QueueSpec {
+            durable: true,
+            ..QueueSpec::new("q")
+        }],
         ..BrokerConfig::default()
     };
     let mut broker = Broker::new(config);
@@ -215,7 +255,13 @@ fn messages_pass_from_face_to_face() {
     // The permit comes only after output was drained, and is heard all the same.
     input(&mut node, B, "a");
     assert_eq!(drain(&mut node, true), "2: ok\n2: message 1\n");
-    assert_eq!((node.broker().counters().messages, node.broker().counters().unsettled), (1, 1));
+    assert_eq!(
+        (
+            node.broker().counters().messages,
+            node.broker().counters().unsettled
+        ),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -224,7 +270,12 @@ fn nothing_durable_is_told_before_the_store_answers() {
     input(&mut node, B, "C");
     input(&mut node, A, "Pd");
     assert_eq!(drain(&mut node, false), "persist 2\n");
-    node.handle_store(now(), StoreEvent::Persisted { upto: crate::store::BatchId(2) });
+    node.handle_store(
+        now(),
+        StoreEvent::Persisted {
+            upto: crate::store::BatchId(2),
+        },
+    );
     assert_eq!(drain(&mut node, false), "1: confirm 0-0\n2: message 0\n");
 }
 
@@ -238,7 +289,10 @@ fn a_lost_socket_gives_its_messages_back() {
     node.disconnect(now(), B);
     assert!(!node.is_connected(B));
     let counters = node.broker().counters();
-    assert_eq!((counters.messages, counters.unsettled, counters.connections), (1, 0, 1));
+    assert_eq!(
+        (counters.messages, counters.unsettled, counters.connections),
+        (1, 0, 1)
+    );
     input(&mut node, A, "C");
     assert_eq!(drain(&mut node, true), "1: message 0\n");
 }
@@ -261,19 +315,37 @@ fn a_face_that_is_done_is_closed_after_its_last_bytes() {
 #[test]
 fn a_face_that_stops_reading_goes_on_when_its_output_is_taken() {
     let mut node = node_with(&[]);
-    node.connect(now(), A, Box::new(Script { is_shy: true, ..Script::default() }));
+    node.connect(
+        now(),
+        A,
+        Box::new(Script {
+            is_shy: true,
+            ..Script::default()
+        }),
+    );
     input(&mut node, A, "Pmmm");
-    assert_eq!(drain(&mut node, true), "1: -1: -1: confirm 0-0\n1: -1: confirm 1-1\n1: -1: confirm 2-2\n");
+    assert_eq!(
+        drain(&mut node, true),
+        "1: -1: -1: confirm 0-0\n1: -1: confirm 1-1\n1: -1: confirm 2-2\n"
+    );
 }
 
 #[test]
 fn shutdown_and_failure_are_told_to_every_peer() {
     let mut node = node_with(&[A, B]);
     node.shutdown(now());
-    assert_eq!(drain(&mut node, true), "1: shutdown Shutdown\nclose 1\n2: shutdown Shutdown\nclose 2\n");
+    assert_eq!(
+        drain(&mut node, true),
+        "1: shutdown Shutdown\nclose 1\n2: shutdown Shutdown\nclose 2\n"
+    );
     let mut node = node_with(&[A, B]);
     input(&mut node, A, "Pd");
-    node.handle_store(now(), StoreEvent::Failed { text: "no space".to_owned() });
+    node.handle_store(
+        now(),
+        StoreEvent::Failed {
+            text: "no space".to_owned(),
+        },
+    );
     assert_eq!(
         drain(&mut node, false),
         "persist 2\n1: shutdown Internal\nclose 1\n2: shutdown Internal\nclose 2\nfail no space\n"
@@ -283,12 +355,21 @@ fn shutdown_and_failure_are_told_to_every_peer() {
 #[test]
 fn the_earliest_timer_of_faces_and_broker_counts() {
     let mut node = node_with(&[]);
-    let late = Script { timeout: Some(Duration::from_secs(9)), ..Script::default() };
-    let soon = Script { timeout: Some(Duration::from_secs(5)), ..Script::default() };
+    let late = Script {
+        timeout: Some(Duration::from_secs(9)),
+        ..Script::default()
+    };
+    let soon = Script {
+        timeout: Some(Duration::from_secs(5)),
+        ..Script::default()
+    };
     node.connect(now(), A, Box::new(late));
     node.connect(now(), B, Box::new(soon));
     assert_eq!(node.poll_timeout(), Some(Duration::from_secs(5)));
-    node.handle_timeout(Now { mono: Duration::from_secs(5), wall_ms: 0 });
+    node.handle_timeout(Now {
+        mono: Duration::from_secs(5),
+        wall_ms: 0,
+    });
     assert_eq!(drain(&mut node, true), "2: tick\n");
     assert_eq!(node.poll_timeout(), Some(Duration::from_secs(9)));
 }
@@ -297,7 +378,8 @@ fn the_earliest_timer_of_faces_and_broker_counts() {
 fn what_is_done_to_the_broker_reaches_the_faces() {
     let mut node = node_with(&[A]);
     input(&mut node, A, "P");
-    node.administer(now(), |broker| broker.delete_queue(now(), "q")).expect("q exists");
+    node.administer(now(), |broker| broker.delete_queue(now(), "q"))
+        .expect("q exists");
     assert_eq!(drain(&mut node, true), "1: closed Deleted\n");
     input(&mut node, A, "C");
     assert_eq!(drain(&mut node, true), "1: refused NotFound\n");
@@ -311,7 +393,11 @@ fn equal_inputs_give_equal_outputs() {
         let mut text = String::new();
         for round in 0..60u64 {
             let peer = ConnId(1 + round * 7 % 20);
-            input(&mut node, peer, ["PC", "md", ".", "dmd"][(round / 20) as usize % 4]);
+            input(
+                &mut node,
+                peer,
+                ["PC", "md", ".", "dmd"][(round / 20) as usize % 4],
+            );
             text.push_str(&drain(&mut node, round % 3 != 0));
         }
         text

@@ -52,7 +52,12 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(message: Arc<Message>, expires_ms: u64, batch: BatchId, is_durable: bool) -> Self {
+    pub(crate) fn new(
+        message: Arc<Message>,
+        expires_ms: u64,
+        batch: BatchId,
+        is_durable: bool,
+    ) -> Self {
         let delivery_count = message.envelope.delivery_count;
         Self {
             message,
@@ -70,15 +75,23 @@ impl Entry {
     #[inline]
     pub(crate) fn is_expired(&self, at: Clock) -> bool {
         self.expires_ms <= at.mono_ms
-            || self.message.envelope.expires_at_ms.is_some_and(|limit_ms| limit_ms <= at.wall_ms)
+            || self
+                .message
+                .envelope
+                .expires_at_ms
+                .is_some_and(|limit_ms| limit_ms <= at.wall_ms)
     }
 
     /// When to look whether it is expired, on the monotonic clock.
     fn check_ms(&self, at: Clock) -> u64 {
-        let absolute = self.message.envelope.expires_at_ms.map_or(NEVER_MS, |limit_ms| {
-            let ahead_ms = u64::try_from(limit_ms.saturating_sub(at.wall_ms)).unwrap_or(0);
-            at.mono_ms.saturating_add(ahead_ms)
-        });
+        let absolute = self
+            .message
+            .envelope
+            .expires_at_ms
+            .map_or(NEVER_MS, |limit_ms| {
+                let ahead_ms = u64::try_from(limit_ms.saturating_sub(at.wall_ms)).unwrap_or(0);
+                at.mono_ms.saturating_add(ahead_ms)
+            });
         self.expires_ms.min(absolute)
     }
 }
@@ -148,11 +161,12 @@ impl Backlog {
     pub(crate) fn push(&mut self, entry: Entry, at: Clock) -> u64 {
         self.waiting += 1;
         self.waiting_bytes += entry.message.payload.len();
-        let check_ms = if entry.expires_ms == NEVER_MS && entry.message.envelope.expires_at_ms.is_none() {
-            NEVER_MS
-        } else {
-            entry.check_ms(at)
-        };
+        let check_ms =
+            if entry.expires_ms == NEVER_MS && entry.message.envelope.expires_at_ms.is_none() {
+                NEVER_MS
+            } else {
+                entry.check_ms(at)
+            };
         let seq = self.entries.push(entry);
         if check_ms != NEVER_MS {
             self.watch(check_ms, seq);
@@ -183,7 +197,10 @@ impl Backlog {
             watched.sort_unstable();
             let mut seen = BTreeSet::new();
             watched.retain(|(_, seq)| {
-                self.entries.entry(*seq).is_some_and(|entry| !entry.is_acquired) && seen.insert(*seq)
+                self.entries
+                    .entry(*seq)
+                    .is_some_and(|entry| !entry.is_acquired)
+                    && seen.insert(*seq)
             });
             self.expiry = watched.into_iter().map(Reverse).collect();
         }
@@ -222,8 +239,11 @@ impl Backlog {
         if !view.has_excluded {
             return self.parked.first().copied();
         }
-        let found =
-            self.parked.range(view.parked_from..).copied().find(|seq| !self.is_excluded(*seq, view.consumer));
+        let found = self
+            .parked
+            .range(view.parked_from..)
+            .copied()
+            .find(|seq| !self.is_excluded(*seq, view.consumer));
         view.parked_from = found.unwrap_or(u64::MAX);
         found
     }
@@ -256,7 +276,10 @@ impl Backlog {
     #[inline]
     pub(crate) fn acquire(&mut self, seq: u64) -> &mut Entry {
         self.leave_waiting(seq);
-        let entry = self.entries.entry_mut(seq).expect("only waiting messages are acquired");
+        let entry = self
+            .entries
+            .entry_mut(seq)
+            .expect("only waiting messages are acquired");
         self.waiting -= 1;
         self.waiting_bytes -= entry.message.payload.len();
         entry.is_acquired = true;
@@ -286,14 +309,21 @@ impl Backlog {
 
     /// Puts an acquired message back at its position.
     pub(crate) fn give_back(&mut self, seq: u64, at: Clock) {
-        let Some(entry) = self.entries.entry_mut(seq).filter(|entry| entry.is_acquired) else {
+        let Some(entry) = self
+            .entries
+            .entry_mut(seq)
+            .filter(|entry| entry.is_acquired)
+        else {
             return;
         };
         entry.is_acquired = false;
         entry.was_acquired = true;
         self.waiting += 1;
         self.waiting_bytes += entry.message.payload.len();
-        let is_parked = entry.extra.as_ref().is_some_and(|extra| !extra.excluded.is_empty());
+        let is_parked = entry
+            .extra
+            .as_ref()
+            .is_some_and(|extra| !extra.excluded.is_empty());
         let check_ms = entry.check_ms(at);
         if is_parked {
             self.parked.insert(seq);
@@ -311,7 +341,12 @@ impl Backlog {
     /// The oldest waiting message, gate or not.
     pub(crate) fn head(&mut self) -> Option<u64> {
         let ahead = self.advance();
-        let behind = self.returned.first().into_iter().chain(self.parked.first()).min();
+        let behind = self
+            .returned
+            .first()
+            .into_iter()
+            .chain(self.parked.first())
+            .min();
         let head = behind.map_or(ahead, |seq| ahead.min(*seq));
         (head != NOWHERE).then_some(head)
     }
@@ -325,7 +360,9 @@ impl Backlog {
     /// When a message may expire next.
     #[inline]
     pub(crate) fn expiry_ms(&self) -> u64 {
-        self.expiry.peek().map_or(NEVER_MS, |Reverse((check_ms, _))| *check_ms)
+        self.expiry
+            .peek()
+            .map_or(NEVER_MS, |Reverse((check_ms, _))| *check_ms)
     }
 
     /// A waiting message whose time is over.
@@ -341,7 +378,10 @@ impl Backlog {
             // The wall clock was set back, or the heap held the position twice.
             let check_ms = entry.check_ms(at);
             if check_ms != NEVER_MS {
-                self.expiry.push(Reverse((check_ms.max(at.mono_ms.saturating_add(RECHECK_MS)), seq)));
+                self.expiry.push(Reverse((
+                    check_ms.max(at.mono_ms.saturating_add(RECHECK_MS)),
+                    seq,
+                )));
             }
         }
         None
@@ -349,7 +389,9 @@ impl Backlog {
 
     /// After recovery: gives a time to live measured from an arrival in an earlier process.
     pub(crate) fn set_expiry(&mut self, seq: u64, expires_ms: u64, at: Clock) {
-        let Some(entry) = self.entries.entry_mut(seq) else { return };
+        let Some(entry) = self.entries.entry_mut(seq) else {
+            return;
+        };
         entry.expires_ms = expires_ms;
         let check_ms = entry.check_ms(at);
         if check_ms != NEVER_MS {

@@ -28,7 +28,12 @@ pub(crate) struct Chunks<T> {
 
 impl<T> Default for Chunks<T> {
     fn default() -> Self {
-        Self { chunks: VecDeque::new(), base: 0, next: 0, live: 0 }
+        Self {
+            chunks: VecDeque::new(),
+            base: 0,
+            next: 0,
+            live: 0,
+        }
     }
 }
 
@@ -67,8 +72,11 @@ impl<T> Chunks<T> {
 
     fn add_chunk(&mut self) {
         // The first chunk grows as needed, since most queues are short; a list that needs a second one is long.
-        let slots =
-            if self.chunks.is_empty() { Vec::new() } else { Vec::with_capacity(CHUNK_LEN as usize) };
+        let slots = if self.chunks.is_empty() {
+            Vec::new()
+        } else {
+            Vec::with_capacity(CHUNK_LEN as usize)
+        };
         if let Some(last) = self.chunks.back_mut()
             && last.live == 0
         {
@@ -207,7 +215,10 @@ mod tests {
         }
         assert_eq!(list.len(), 1);
         let room: usize = list.chunks.iter().map(|chunk| chunk.slots.capacity()).sum();
-        assert!(room <= 2 * CHUNK_LEN as usize, "{room} slots are still allocated");
+        assert!(
+            room <= 2 * CHUNK_LEN as usize,
+            "{room} slots are still allocated"
+        );
         assert_eq!(list.entry(0), Some(&0));
         assert_eq!(list.live_from(1), None);
         assert_eq!(list.live_up_to(u64::MAX), Some(0));

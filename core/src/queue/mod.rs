@@ -79,13 +79,21 @@ impl Queue {
         let length = self.backlog.waiting() as u64;
         let bytes = self.backlog.waiting_bytes() as u64;
         self.spec.max_length.is_some_and(|max| length >= max)
-            || self.spec.max_bytes.is_some_and(|max| bytes.saturating_add(payload_len as u64) > max)
+            || self
+                .spec
+                .max_bytes
+                .is_some_and(|max| bytes.saturating_add(payload_len as u64) > max)
     }
 
     /// Whether the queue holds more than its limits allow.
     pub(crate) fn is_over_limit(&self) -> bool {
-        self.spec.max_length.is_some_and(|max| self.backlog.waiting() as u64 > max)
-            || self.spec.max_bytes.is_some_and(|max| self.backlog.waiting_bytes() as u64 > max)
+        self.spec
+            .max_length
+            .is_some_and(|max| self.backlog.waiting() as u64 > max)
+            || self
+                .spec
+                .max_bytes
+                .is_some_and(|max| self.backlog.waiting_bytes() as u64 > max)
     }
 
     /// Whether the time of an auto-delete or dynamic queue (AMQP 1.0 part 3, 3.5.10 to 3.5.13) has come.
@@ -93,7 +101,9 @@ impl Queue {
         if self.spec.auto_delete && self.had_consumer && self.consumers.is_empty() {
             return true;
         }
-        let Some(lifetime) = &self.lifetime else { return false };
+        let Some(lifetime) = &self.lifetime else {
+            return false;
+        };
         let has_links = !self.producers.is_empty() || !self.consumers.is_empty();
         let has_messages = self.backlog.len() > 0;
         lifetime.maker.is_none()

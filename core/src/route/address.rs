@@ -12,7 +12,11 @@ impl Address {
         let path = match text.split_once("://") {
             Some((scheme, rest)) if is_scheme(scheme) => {
                 let path = rest.find('/').map_or("", |at| &rest[at..]);
-                if is_path_form(path) { path } else { path.strip_prefix('/').unwrap_or(path) }
+                if is_path_form(path) {
+                    path
+                } else {
+                    path.strip_prefix('/').unwrap_or(path)
+                }
             }
             _ => text,
         };
@@ -27,7 +31,10 @@ impl Address {
                 Some((name, key)) => (name, Some(decode(text, key)?)),
                 None => (rest, None),
             };
-            return Ok(Self::Exchange { name: decode(text, name)?, key });
+            return Ok(Self::Exchange {
+                name: decode(text, name)?,
+                key,
+            });
         }
         if path.is_empty() {
             return Err(invalid(text, "it names nothing"));
@@ -39,11 +46,15 @@ impl Address {
 /// A URI scheme (RFC 3986, 3.1): a letter, then letters, digits, `+`, `-`, `.`.
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
 fn is_path_form(path: &str) -> bool {
-    ["/queues/", "/streams/", "/exchanges/"].iter().any(|form| path.starts_with(form))
+    ["/queues/", "/streams/", "/exchanges/"]
+        .iter()
+        .any(|form| path.starts_with(form))
 }
 
 fn single(address: &str, part: &str) -> Result<String, Refusal> {
@@ -56,7 +67,10 @@ fn single(address: &str, part: &str) -> Result<String, Refusal> {
 /// Undoes percent-encoding (RFC 3986, 2.1).
 fn decode(address: &str, part: &str) -> Result<String, Refusal> {
     if part.contains('/') {
-        return Err(invalid(address, "a slash within a name must be written as %2F"));
+        return Err(invalid(
+            address,
+            "a slash within a name must be written as %2F",
+        ));
     }
     let mut decoded = Vec::with_capacity(part.len());
     let mut rest = part.bytes();
@@ -66,15 +80,17 @@ fn decode(address: &str, part: &str) -> Result<String, Refusal> {
             continue;
         }
         let digits = rest.next().and_then(hex).zip(rest.next().and_then(hex));
-        let (high, low) =
-            digits.ok_or_else(|| invalid(address, "a percent sign must be followed by two hex digits"))?;
+        let (high, low) = digits
+            .ok_or_else(|| invalid(address, "a percent sign must be followed by two hex digits"))?;
         decoded.push(high * 16 + low);
     }
     String::from_utf8(decoded).map_err(|_| invalid(address, "its escapes do not form UTF-8"))
 }
 
 fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+    char::from(digit)
+        .to_digit(16)
+        .and_then(|value| u8::try_from(value).ok())
 }
 
 fn invalid(address: &str, why: &str) -> Refusal {
@@ -93,7 +109,10 @@ mod tests {
     use super::*;
 
     fn exchange(name: &str, key: Option<&str>) -> Address {
-        Address::Exchange { name: name.to_owned(), key: key.map(str::to_owned) }
+        Address::Exchange {
+            name: name.to_owned(),
+            key: key.map(str::to_owned),
+        }
     }
 
     #[test]
@@ -106,12 +125,18 @@ mod tests {
             ("/queues/a%2Fb%20%c3%A4", Address::Queue("a/b ä".to_owned())),
             ("/streams/s", Address::Stream("s".to_owned())),
             ("/exchanges/amq.topic", exchange("amq.topic", None)),
-            ("/exchanges/amq.topic/a.b", exchange("amq.topic", Some("a.b"))),
+            (
+                "/exchanges/amq.topic/a.b",
+                exchange("amq.topic", Some("a.b")),
+            ),
             ("/exchanges/x/", exchange("x", Some(""))),
             ("/exchanges//q1", exchange("", Some("q1"))),
             ("/exchanges/", exchange("", None)),
             ("amqp://host:5672/q1", Address::Name("q1".to_owned())),
-            ("amqps://user@host/queues/q1", Address::Queue("q1".to_owned())),
+            (
+                "amqps://user@host/queues/q1",
+                Address::Queue("q1".to_owned()),
+            ),
             ("amqp://host//q1", Address::Name("/q1".to_owned())),
         ] {
             assert_eq!(Address::parse(text), Ok(address), "{text}");
@@ -121,8 +146,18 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_invalid() {
         for text in [
-            "", "amqp://host", "amqp://host/", "/queues/", "/streams/", "/queues/a/b", "/queues/%", "/queues/%2",
-            "/queues/%zz", "/queues/%+1", "/queues/%ff", "/exchanges/a/b/c",
+            "",
+            "amqp://host",
+            "amqp://host/",
+            "/queues/",
+            "/streams/",
+            "/queues/a/b",
+            "/queues/%",
+            "/queues/%2",
+            "/queues/%zz",
+            "/queues/%+1",
+            "/queues/%ff",
+            "/exchanges/a/b/c",
         ] {
             let refusal = Address::parse(text).expect_err(text);
             assert_eq!(refusal.reason, Reason::Invalid, "{text}");

@@ -4,7 +4,10 @@ use super::harness::*;
 use crate::vocab::{ConsumerSpec, Envelope, Outcome};
 
 fn browser() -> ConsumerSpec {
-    ConsumerSpec { browse: true, ..consumer(named("q")) }
+    ConsumerSpec {
+        browse: true,
+        ..consumer(named("q"))
+    }
 }
 
 #[test]
@@ -22,13 +25,21 @@ fn a_browser_sees_waiting_messages_once_and_takes_none() {
     assert_eq!(rig.broker.queue_counters("q").expect("q exists").waiting, 3);
     rig.permit(B, C, 100);
     let last = rig.delivered(B, C);
-    assert_eq!(last.iter().map(|delivered| delivered.delivery.0).collect::<Vec<_>>(), [2]);
+    assert_eq!(
+        last.iter()
+            .map(|delivered| delivered.delivery.0)
+            .collect::<Vec<_>>(),
+        [2]
+    );
     assert!(last[0].first_acquirer);
     rig.close(B, C, true);
     rig.permit(A, C, 100);
     let rest = rig.delivered(A, C);
     assert_eq!(rest.len(), 3);
-    assert!(rest.iter().all(|delivered| delivered.first_acquirer && delivered.delivery_count == 0));
+    assert!(
+        rest.iter()
+            .all(|delivered| delivered.first_acquirer && delivered.delivery_count == 0)
+    );
 }
 
 #[test]
@@ -45,7 +56,11 @@ fn a_browser_sees_what_a_consumer_takes_in_the_same_moment() {
     rig.publish_all(A, P, ["0", "1"]);
     assert_eq!(rig.texts(A, C), ["0", "1"]);
     let told = rig.told(B);
-    assert_eq!(told.len(), 3, "one for the first browser, two for the second: {told:?}");
+    assert_eq!(
+        told.len(),
+        3,
+        "one for the first browser, two for the second: {told:?}"
+    );
 }
 
 #[test]

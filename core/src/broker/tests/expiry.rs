@@ -5,7 +5,10 @@ use crate::broker::QueueSpec;
 use crate::vocab::{Envelope, Outcome};
 
 fn ttl(ttl_ms: u64) -> Envelope {
-    Envelope { ttl_ms: Some(ttl_ms), ..Envelope::default() }
+    Envelope {
+        ttl_ms: Some(ttl_ms),
+        ..Envelope::default()
+    }
 }
 
 fn messages(rig: &Rig) -> usize {
@@ -14,7 +17,10 @@ fn messages(rig: &Rig) -> usize {
 
 #[test]
 fn the_smaller_time_to_live_counts_and_a_timer_removes_without_consumers() {
-    let spec = QueueSpec { message_ttl_ms: Some(1_000), ..QueueSpec::new("q") };
+    let spec = QueueSpec {
+        message_ttl_ms: Some(1_000),
+        ..QueueSpec::new("q")
+    };
     let mut rig = Rig::new(config([spec]));
     rig.produce(A, P, named("q"));
     rig.publish(A, P, message("own", ttl(300)));
@@ -31,7 +37,14 @@ fn the_smaller_time_to_live_counts_and_a_timer_removes_without_consumers() {
     assert_eq!(messages(&rig), 2);
     rig.sleep_ms(1);
     rig.tick();
-    assert_eq!((messages(&rig), rig.broker.counters().bytes, rig.broker.counters().expired), (0, 0, 3));
+    assert_eq!(
+        (
+            messages(&rig),
+            rig.broker.counters().bytes,
+            rig.broker.counters().expired
+        ),
+        (0, 0, 3)
+    );
     assert_eq!(rig.broker.poll_timeout(), None);
 }
 
@@ -86,7 +99,10 @@ fn the_wall_clock_moves_no_time_to_live() {
 #[test]
 fn absolute_expiry_follows_the_wall_clock() {
     let mut rig = Rig::with_q();
-    let until = |ms| Envelope { expires_at_ms: Some(ms), ..Envelope::default() };
+    let until = |ms| Envelope {
+        expires_at_ms: Some(ms),
+        ..Envelope::default()
+    };
     rig.produce(A, P, named("q"));
     let wall_ms = rig.now.wall_ms;
     rig.publish(A, P, message("past", until(wall_ms - 1)));
@@ -100,7 +116,11 @@ fn absolute_expiry_follows_the_wall_clock() {
     rig.now.wall_ms -= 400;
     rig.tick();
     assert_eq!(messages(&rig), 2);
-    assert!(rig.broker.poll_timeout().is_some_and(|at| at > rig.now.mono));
+    assert!(
+        rig.broker
+            .poll_timeout()
+            .is_some_and(|at| at > rig.now.mono)
+    );
     rig.sleep_ms(2_000);
     rig.tick();
     assert_eq!(messages(&rig), 1);

@@ -35,8 +35,13 @@ fn what_is_not_durable_on_either_side_passes_at_once() {
     rig.publish(A, P, message("m", Envelope::default()));
     assert_eq!(rig.verdicts(A), [(0, 0, Verdict::Accepted)]);
     assert_eq!(rig.texts(B, C), ["m"]);
-    let volatile = QueueSpec { durable: false, ..QueueSpec::new("v") };
-    rig.broker.declare_queue(volatile, None).expect("the name is free");
+    let volatile = QueueSpec {
+        durable: false,
+        ..QueueSpec::new("v")
+    };
+    rig.broker
+        .declare_queue(volatile, None)
+        .expect("the name is free");
     rig.produce(A, C, named("v"));
     rig.publish(A, C, message("n", durable()));
     assert_eq!(rig.verdicts(A), [(0, 0, Verdict::Accepted)]);
@@ -60,17 +65,35 @@ fn two_batches_are_in_flight_and_the_third_grows() {
     for _ in 0..5 {
         rig.publish(A, P, message("m", durable()));
     }
-    assert_eq!(rig.batches.iter().map(|batch| batch.ops.len()).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(
+        rig.batches
+            .iter()
+            .map(|batch| batch.ops.len())
+            .collect::<Vec<_>>(),
+        [1, 1]
+    );
     rig.persist_one();
     assert_eq!(rig.verdicts(A), [(0, 0, Verdict::Accepted)]);
-    assert_eq!(rig.batches.iter().map(|batch| batch.ops.len()).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(
+        rig.batches
+            .iter()
+            .map(|batch| batch.ops.len())
+            .collect::<Vec<_>>(),
+        [1, 3]
+    );
     let ids: Vec<_> = rig.log.iter().map(|batch| batch.id.0).collect();
-    assert!(ids.windows(2).all(|pair| pair[1] == pair[0] + 1) && ids[0] == 1, "{ids:?}");
+    assert!(
+        ids.windows(2).all(|pair| pair[1] == pair[0] + 1) && ids[0] == 1,
+        "{ids:?}"
+    );
     // One answer may cover several batches.
     let upto = rig.batches[1].id;
     rig.batches.clear();
     rig.event(Event::Store(StoreEvent::Persisted { upto }));
-    assert_eq!(rig.verdicts(A), [(1, 1, Verdict::Accepted), (2, 4, Verdict::Accepted)]);
+    assert_eq!(
+        rig.verdicts(A),
+        [(1, 1, Verdict::Accepted), (2, 4, Verdict::Accepted)]
+    );
     assert_eq!(rig.delivered(B, C).len(), 5);
 }
 
@@ -87,7 +110,10 @@ fn confirmations_come_as_runs_even_when_producers_alternate() {
     }
     rig.commands(A, commands);
     let mut runs: Vec<_> = rig.verdicts(A);
-    assert!(runs.iter().all(|run| run.0 % 2 == 0 && run.0 == run.1), "the volatile ones only: {runs:?}");
+    assert!(
+        runs.iter().all(|run| run.0 % 2 == 0 && run.0 == run.1),
+        "the volatile ones only: {runs:?}"
+    );
     rig.persist_one();
     runs.extend(rig.verdicts(A));
     assert!(runs.contains(&(0, 3, Verdict::Accepted)), "{runs:?}");
@@ -106,7 +132,10 @@ fn equal_verdicts_of_one_inbox_are_one_notice() {
         commands.push(rig.next_publish(A, D, message("n", Envelope::default())));
     }
     rig.commands(A, commands);
-    assert_eq!(rig.verdicts(A), [(0, 99, Verdict::Accepted), (0, 99, Verdict::Accepted)]);
+    assert_eq!(
+        rig.verdicts(A),
+        [(0, 99, Verdict::Accepted), (0, 99, Verdict::Accepted)]
+    );
 }
 
 #[test]
@@ -123,8 +152,11 @@ fn a_settlement_is_told_when_it_is_durable() {
         outcome: Outcome::Accepted,
         confirm: true,
     };
-    let settled =
-        |delivery| Notice::Settled { port: C, first: DeliveryId(delivery), last: DeliveryId(delivery) };
+    let settled = |delivery| Notice::Settled {
+        port: C,
+        first: DeliveryId(delivery),
+        last: DeliveryId(delivery),
+    };
     rig.command(B, settle(1));
     assert_eq!(rig.told(B), [settled(1)], "nothing was to be stored");
     rig.command(B, settle(0));
@@ -133,7 +165,10 @@ fn a_settlement_is_told_when_it_is_durable() {
     rig.command(B, settle(0));
     assert!(rig.told(B).is_empty());
     let ops = &rig.batches[0].ops;
-    assert!(matches!(ops[..], [Op::Removed { seq: Seq(0), .. }]), "{ops:?}");
+    assert!(
+        matches!(ops[..], [Op::Removed { seq: Seq(0), .. }]),
+        "{ops:?}"
+    );
     rig.persist_one();
     assert_eq!(rig.told(B), [settled(0), settled(0)]);
 }
@@ -142,22 +177,46 @@ fn a_settlement_is_told_when_it_is_durable() {
 fn every_end_of_a_durable_message_is_an_operation_and_no_other_is() {
     let mut rig = rig();
     rig.is_instant = true;
-    let plain = Outcome::Modified { failed: false, undeliverable_here: true, annotations: None };
-    let outcomes = [Outcome::Released, plain, failed(), Outcome::Lost, Outcome::Rejected { reason: None }];
+    let plain = Outcome::Modified {
+        failed: false,
+        undeliverable_here: true,
+        annotations: None,
+    };
+    let outcomes = [
+        Outcome::Released,
+        plain,
+        failed(),
+        Outcome::Lost,
+        Outcome::Rejected { reason: None },
+    ];
     let mut ops = Vec::new();
     for (sent, outcome) in outcomes.into_iter().enumerate() {
         rig.publish(A, P, message("m", durable()));
         rig.log.clear();
         rig.permit(B, C, 0);
         rig.settle(B, C, sent as u64, sent as u64, outcome);
-        ops.push(rig.log.iter().flat_map(|batch| batch.ops.clone()).collect::<Vec<_>>());
+        ops.push(
+            rig.log
+                .iter()
+                .flat_map(|batch| batch.ops.clone())
+                .collect::<Vec<_>>(),
+        );
         rig.broker.purge_queue("q").expect("q exists");
         rig.flush();
         rig.permit(B, C, 100);
     }
     assert!(ops[0].is_empty() && ops[1].is_empty(), "{ops:?}");
     for counted in &ops[2..4] {
-        assert!(matches!(counted[..], [Op::Returned { delivery_count: 1, .. }]), "{ops:?}");
+        assert!(
+            matches!(
+                counted[..],
+                [Op::Returned {
+                    delivery_count: 1,
+                    ..
+                }]
+            ),
+            "{ops:?}"
+        );
     }
     assert!(matches!(ops[4][..], [Op::Removed { .. }]), "{ops:?}");
 }
@@ -179,12 +238,16 @@ fn after_a_failure_nothing_is_told_any_more() {
     let mut rig = rig();
     rig.publish(A, P, message("0", durable()));
     rig.publish(A, P, message("1", durable()));
-    rig.event(Event::Store(StoreEvent::Failed { text: "no space".to_owned() }));
+    rig.event(Event::Store(StoreEvent::Failed {
+        text: "no space".to_owned(),
+    }));
     assert_eq!(rig.failures, ["no space"]);
     rig.event(Event::Store(StoreEvent::Persisted { upto: BatchId(100) }));
     rig.publish(A, P, message("2", durable()));
     rig.publish(A, P, message("3", Envelope::default()));
-    rig.event(Event::Store(StoreEvent::Failed { text: "again".to_owned() }));
+    rig.event(Event::Store(StoreEvent::Failed {
+        text: "again".to_owned(),
+    }));
     assert!(rig.told(A).is_empty() && rig.told(B).is_empty());
     assert_eq!(rig.failures.len(), 1);
 }
@@ -219,7 +282,10 @@ fn op_03_a_draining_broker_delivers_nothing_and_finishes_the_rest() {
     assert_eq!(rig.told(B), [Notice::Drained { port: C, sent: 1 }]);
     assert!(!rig.broker.is_drained(), "a delivery is unsettled");
     rig.settle(B, C, 0, 0, Outcome::Accepted);
-    assert!(!rig.broker.is_drained(), "the settlement waits for the store");
+    assert!(
+        !rig.broker.is_drained(),
+        "the settlement waits for the store"
+    );
     rig.persist_one();
     assert!(rig.broker.is_drained());
     assert!(rig.told(B).is_empty());

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use crate::broker::{Action, Broker, BrokerConfig, Event, Now, QueueSpec};
 use crate::store::{Batch, BatchId, StoreEvent};
 use crate::vocab::{
-    Address, Command, ConnId, ConsumerSpec, Delivered, DeliveryId, Envelope, Format, LinkKey, Message, Notice,
-    Outcome, Port, ProducerSpec, Ticket, Verdict,
+    Address, Command, ConnId, ConsumerSpec, Delivered, DeliveryId, Envelope, Format, LinkKey,
+    Message, Notice, Outcome, Port, ProducerSpec, Ticket, Verdict,
 };
 
 pub(super) struct Rig {
@@ -33,16 +33,28 @@ pub(super) const C: Port = Port(1);
 pub(super) const D: Port = Port(2);
 
 pub(super) fn config(queues: impl IntoIterator<Item = QueueSpec>) -> BrokerConfig {
-    BrokerConfig { queues: queues.into_iter().collect(), hash_seed: 7, ..BrokerConfig::default() }
+    BrokerConfig {
+        queues: queues.into_iter().collect(),
+        hash_seed: 7,
+        ..BrokerConfig::default()
+    }
 }
 
 /// A message whose payload is `text`.
 pub(super) fn message(text: &str, envelope: Envelope) -> Arc<Message> {
-    Message { envelope, format: Format::Amqp(0), payload: Bytes::copy_from_slice(text.as_bytes()) }.share()
+    Message {
+        envelope,
+        format: Format::Amqp(0),
+        payload: Bytes::copy_from_slice(text.as_bytes()),
+    }
+    .share()
 }
 
 pub(super) fn durable() -> Envelope {
-    Envelope { durable: true, ..Envelope::default() }
+    Envelope {
+        durable: true,
+        ..Envelope::default()
+    }
 }
 
 pub(super) fn named(name: &str) -> Address {
@@ -50,19 +62,36 @@ pub(super) fn named(name: &str) -> Address {
 }
 
 pub(super) fn consumer(address: Address) -> ConsumerSpec {
-    ConsumerSpec { key: None, address, browse: false, settled: false, default_outcome: Outcome::Released }
+    ConsumerSpec {
+        key: None,
+        address,
+        browse: false,
+        settled: false,
+        default_outcome: Outcome::Released,
+    }
 }
 
 pub(super) fn key(name: &str) -> Option<LinkKey> {
-    Some(LinkKey { container: Bytes::from_static(b"box"), name: Bytes::copy_from_slice(name.as_bytes()) })
+    Some(LinkKey {
+        container: Bytes::from_static(b"box"),
+        name: Bytes::copy_from_slice(name.as_bytes()),
+    })
 }
 
 pub(super) fn failed() -> Outcome {
-    Outcome::Modified { failed: true, undeliverable_here: false, annotations: None }
+    Outcome::Modified {
+        failed: true,
+        undeliverable_here: false,
+        annotations: None,
+    }
 }
 
 pub(super) fn not_here() -> Outcome {
-    Outcome::Modified { failed: false, undeliverable_here: true, annotations: None }
+    Outcome::Modified {
+        failed: false,
+        undeliverable_here: true,
+        annotations: None,
+    }
 }
 
 impl Rig {
@@ -70,7 +99,10 @@ impl Rig {
     pub(super) fn new(config: BrokerConfig) -> Self {
         let mut rig = Self {
             broker: Broker::new(config),
-            now: Now { mono: Duration::from_secs(10), wall_ms: 1_000_000 },
+            now: Now {
+                mono: Duration::from_secs(10),
+                wall_ms: 1_000_000,
+            },
             batches: VecDeque::new(),
             log: Vec::new(),
             is_instant: true,
@@ -109,7 +141,9 @@ impl Rig {
                         self.log.push(batch.clone());
                         self.batches.push_back(batch);
                     }
-                    Action::Notify { conn, notices } => self.notices.entry(conn).or_default().extend(notices),
+                    Action::Notify { conn, notices } => {
+                        self.notices.entry(conn).or_default().extend(notices)
+                    }
                     Action::Fail { text } => self.failures.push(text),
                     other => panic!("unexpected {other:?}"),
                 }
@@ -124,8 +158,13 @@ impl Rig {
     }
 
     fn answer_one(&mut self) -> bool {
-        let Some(batch) = self.batches.pop_front() else { return false };
-        self.broker.handle_event(self.now, Event::Store(StoreEvent::Persisted { upto: batch.id }));
+        let Some(batch) = self.batches.pop_front() else {
+            return false;
+        };
+        self.broker.handle_event(
+            self.now,
+            Event::Store(StoreEvent::Persisted { upto: batch.id }),
+        );
         true
     }
 
@@ -147,19 +186,46 @@ impl Rig {
         self.produce_as(conn, port, address, None);
     }
 
-    pub(super) fn produce_as(&mut self, conn: ConnId, port: Port, address: Address, key: Option<LinkKey>) {
-        self.command(conn, Command::OpenProducer { port, spec: Box::new(ProducerSpec { key, address }) });
+    pub(super) fn produce_as(
+        &mut self,
+        conn: ConnId,
+        port: Port,
+        address: Address,
+        key: Option<LinkKey>,
+    ) {
+        self.command(
+            conn,
+            Command::OpenProducer {
+                port,
+                spec: Box::new(ProducerSpec { key, address }),
+            },
+        );
     }
 
     pub(super) fn consume(&mut self, conn: ConnId, port: Port, spec: ConsumerSpec) {
-        self.command(conn, Command::OpenConsumer { port, spec: Box::new(spec) });
+        self.command(
+            conn,
+            Command::OpenConsumer {
+                port,
+                spec: Box::new(spec),
+            },
+        );
     }
 
     /// The next publish of a port.
-    pub(super) fn next_publish(&mut self, conn: ConnId, port: Port, message: Arc<Message>) -> Command {
+    pub(super) fn next_publish(
+        &mut self,
+        conn: ConnId,
+        port: Port,
+        message: Arc<Message>,
+    ) -> Command {
         let ticket = self.tickets.entry((conn, port)).or_default();
         *ticket += 1;
-        Command::Publish { port, ticket: Ticket(*ticket - 1), message }
+        Command::Publish {
+            port,
+            ticket: Ticket(*ticket - 1),
+            message,
+        }
     }
 
     pub(super) fn publish(&mut self, conn: ConnId, port: Port, message: Arc<Message>) {
@@ -168,7 +234,12 @@ impl Rig {
     }
 
     /// Publishes volatile messages with these payloads in one batch of commands.
-    pub(super) fn publish_all<'a>(&mut self, conn: ConnId, port: Port, texts: impl IntoIterator<Item = &'a str>) {
+    pub(super) fn publish_all<'a>(
+        &mut self,
+        conn: ConnId,
+        port: Port,
+        texts: impl IntoIterator<Item = &'a str>,
+    ) {
         let commands = texts
             .into_iter()
             .map(|text| self.next_publish(conn, port, message(text, Envelope::default())))
@@ -177,20 +248,57 @@ impl Rig {
     }
 
     pub(super) fn permit(&mut self, conn: ConnId, port: Port, limit: u64) {
-        self.command(conn, Command::Permit { port, limit, drain: false });
+        self.command(
+            conn,
+            Command::Permit {
+                port,
+                limit,
+                drain: false,
+            },
+        );
     }
 
     pub(super) fn drain(&mut self, conn: ConnId, port: Port, limit: u64) {
-        self.command(conn, Command::Permit { port, limit, drain: true });
+        self.command(
+            conn,
+            Command::Permit {
+                port,
+                limit,
+                drain: true,
+            },
+        );
     }
 
-    pub(super) fn settle(&mut self, conn: ConnId, port: Port, first: u64, last: u64, outcome: Outcome) {
+    pub(super) fn settle(
+        &mut self,
+        conn: ConnId,
+        port: Port,
+        first: u64,
+        last: u64,
+        outcome: Outcome,
+    ) {
         let (first, last) = (DeliveryId(first), DeliveryId(last));
-        self.command(conn, Command::Settle { port, first, last, outcome, confirm: false });
+        self.command(
+            conn,
+            Command::Settle {
+                port,
+                first,
+                last,
+                outcome,
+                confirm: false,
+            },
+        );
     }
 
     pub(super) fn close(&mut self, conn: ConnId, port: Port, lost: bool) {
-        self.command(conn, Command::Close { port, forget: true, lost });
+        self.command(
+            conn,
+            Command::Close {
+                port,
+                forget: true,
+                lost,
+            },
+        );
     }
 
     /// Takes what a connection was told.
@@ -203,7 +311,10 @@ impl Rig {
         self.told(conn)
             .into_iter()
             .filter_map(|notice| match notice {
-                Notice::Deliver { port: to, delivered } if to == port => Some(delivered),
+                Notice::Deliver {
+                    port: to,
+                    delivered,
+                } if to == port => Some(delivered),
                 _ => None,
             })
             .collect()
@@ -219,7 +330,12 @@ impl Rig {
         self.told(conn)
             .into_iter()
             .filter_map(|notice| match notice {
-                Notice::Confirm { first, last, verdict, .. } => Some((first.0, last.0, verdict)),
+                Notice::Confirm {
+                    first,
+                    last,
+                    verdict,
+                    ..
+                } => Some((first.0, last.0, verdict)),
                 _ => None,
             })
             .collect()
@@ -233,7 +349,11 @@ impl Rig {
 
     /// Calls the broker's timer if it is due.
     pub(super) fn tick(&mut self) {
-        if self.broker.poll_timeout().is_some_and(|at| at <= self.now.mono) {
+        if self
+            .broker
+            .poll_timeout()
+            .is_some_and(|at| at <= self.now.mono)
+        {
             self.broker.handle_timeout(self.now);
             self.flush();
         }
@@ -241,7 +361,10 @@ impl Rig {
 
     /// A new broker from what this one's store was given and answered.
     pub(super) fn restarted(&self, config: BrokerConfig) -> Self {
-        let unanswered = self.batches.front().map_or(BatchId(u64::MAX), |batch| batch.id);
+        let unanswered = self
+            .batches
+            .front()
+            .map_or(BatchId(u64::MAX), |batch| batch.id);
         let mut rig = Self {
             broker: Broker::new(config),
             now: self.now,
@@ -253,7 +376,10 @@ impl Rig {
             tickets: BTreeMap::new(),
         };
         for batch in self.log.iter().filter(|batch| batch.id < unanswered) {
-            batch.ops.iter().for_each(|op| rig.broker.recover(op.clone()));
+            batch
+                .ops
+                .iter()
+                .for_each(|op| rig.broker.recover(op.clone()));
         }
         rig.broker.recovered(rig.now);
         rig.connect(A);

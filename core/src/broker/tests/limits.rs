@@ -9,14 +9,24 @@ const FULL: Verdict = Verdict::Rejected(Reason::LimitExceeded);
 fn pressure(rig: &mut Rig, conn: crate::vocab::ConnId) -> Vec<bool> {
     let told = rig.told(conn);
     told.into_iter()
-        .filter_map(|notice| if let Notice::Pressure { on } = notice { Some(on) } else { None })
+        .filter_map(|notice| {
+            if let Notice::Pressure { on } = notice {
+                Some(on)
+            } else {
+                None
+            }
+        })
         .collect()
 }
 
 #[test]
 fn a_full_queue_refuses_and_takes_again_when_there_is_room() {
     for overflow in [Overflow::Reject, Overflow::RejectDlx] {
-        let spec = QueueSpec { max_length: Some(2), overflow, ..QueueSpec::new("q") };
+        let spec = QueueSpec {
+            max_length: Some(2),
+            overflow,
+            ..QueueSpec::new("q")
+        };
         let mut rig = Rig::new(config([spec]));
         rig.produce(A, P, named("q"));
         rig.publish_all(A, P, ["0", "1", "2", "3"]);
@@ -34,12 +44,22 @@ fn a_full_queue_refuses_and_takes_again_when_there_is_room() {
 
 #[test]
 fn a_full_queue_drops_its_oldest_when_told_so() {
-    let spec = QueueSpec { max_length: Some(2), overflow: Overflow::DropHead, ..QueueSpec::new("q") };
+    let spec = QueueSpec {
+        max_length: Some(2),
+        overflow: Overflow::DropHead,
+        ..QueueSpec::new("q")
+    };
     let mut rig = Rig::new(config([spec]));
     rig.produce(A, P, named("q"));
     rig.publish_all(A, P, ["0", "1", "2", "3"]);
     assert_eq!(rig.verdicts(A), [(0, 3, Verdict::Accepted)]);
-    assert_eq!((rig.broker.counters().messages, rig.broker.counters().dropped), (2, 2));
+    assert_eq!(
+        (
+            rig.broker.counters().messages,
+            rig.broker.counters().dropped
+        ),
+        (2, 2)
+    );
     rig.consume(B, C, consumer(named("q")));
     rig.permit(B, C, 10);
     assert_eq!(rig.texts(B, C), ["2", "3"]);
@@ -48,13 +68,21 @@ fn a_full_queue_drops_its_oldest_when_told_so() {
 #[test]
 fn bytes_are_counted_as_payload() {
     for overflow in [Overflow::Reject, Overflow::DropHead] {
-        let spec = QueueSpec { max_bytes: Some(10), overflow, ..QueueSpec::new("q") };
+        let spec = QueueSpec {
+            max_bytes: Some(10),
+            overflow,
+            ..QueueSpec::new("q")
+        };
         let mut rig = Rig::new(config([spec]));
         rig.produce(A, P, named("q"));
         rig.publish_all(A, P, ["12345", "67890"]);
         assert_eq!(rig.verdicts(A), [(0, 1, Verdict::Accepted)]);
         rig.publish_all(A, P, ["a"]);
-        let expected = if overflow == Overflow::Reject { FULL } else { Verdict::Accepted };
+        let expected = if overflow == Overflow::Reject {
+            FULL
+        } else {
+            Verdict::Accepted
+        };
         assert_eq!(rig.verdicts(A), [(2, 2, expected)]);
         // One that can never fit is refused and drops nothing.
         let before = rig.broker.counters().messages;
@@ -66,9 +94,15 @@ fn bytes_are_counted_as_payload() {
 
 #[test]
 fn memory_pressure_is_told_once_to_connections_with_producers_and_ends_below_seven_eighths() {
-    let limits =
-        Limits { memory_high_bytes: 1_600, memory_max_bytes: 3_200, ..Limits::default() };
-    let mut rig = Rig::new(BrokerConfig { limits, ..config([QueueSpec::new("q")]) });
+    let limits = Limits {
+        memory_high_bytes: 1_600,
+        memory_max_bytes: 3_200,
+        ..Limits::default()
+    };
+    let mut rig = Rig::new(BrokerConfig {
+        limits,
+        ..config([QueueSpec::new("q")])
+    });
     rig.produce(A, P, named("q"));
     rig.consume(B, C, consumer(named("q")));
     // An empty payload costs 160 bytes.
@@ -86,13 +120,23 @@ fn memory_pressure_is_told_once_to_connections_with_producers_and_ends_below_sev
     rig.settle(B, C, 0, 5, Outcome::Accepted);
     assert!(pressure(&mut rig, A).is_empty());
     rig.settle(B, C, 6, 6, Outcome::Accepted);
-    assert_eq!((pressure(&mut rig, A), pressure(&mut rig, B)), (vec![false], vec![false]));
+    assert_eq!(
+        (pressure(&mut rig, A), pressure(&mut rig, B)),
+        (vec![false], vec![false])
+    );
 }
 
 #[test]
 fn above_the_maximum_publishes_are_refused() {
-    let limits = Limits { memory_high_bytes: 320, memory_max_bytes: 480, ..Limits::default() };
-    let mut rig = Rig::new(BrokerConfig { limits, ..config([QueueSpec::new("q")]) });
+    let limits = Limits {
+        memory_high_bytes: 320,
+        memory_max_bytes: 480,
+        ..Limits::default()
+    };
+    let mut rig = Rig::new(BrokerConfig {
+        limits,
+        ..config([QueueSpec::new("q")])
+    });
     rig.produce(A, P, named("q"));
     rig.publish_all(A, P, [""; 5]);
     assert_eq!(rig.verdicts(A), [(0, 2, Verdict::Accepted), (3, 4, FULL)]);
@@ -104,8 +148,15 @@ fn above_the_maximum_publishes_are_refused() {
 
 #[test]
 fn queues_and_their_names_are_limited() {
-    let limits = Limits { queues_max: 2, ..Limits::default() };
-    let mut rig = Rig::new(BrokerConfig { limits, auto_create_queues: true, ..config([QueueSpec::new("q")]) });
+    let limits = Limits {
+        queues_max: 2,
+        ..Limits::default()
+    };
+    let mut rig = Rig::new(BrokerConfig {
+        limits,
+        auto_create_queues: true,
+        ..config([QueueSpec::new("q")])
+    });
     let mut refused = |name: &str| {
         rig.consume(A, C, consumer(named(name)));
         match rig.told(A).pop() {
@@ -117,7 +168,14 @@ fn queues_and_their_names_are_limited() {
             other => panic!("{other:?}"),
         }
     };
-    for name in ["", "a\0b", "line\n", "\u{85}", &"x".repeat(256), &"ä".repeat(128)] {
+    for name in [
+        "",
+        "a\0b",
+        "line\n",
+        "\u{85}",
+        &"x".repeat(256),
+        &"ä".repeat(128),
+    ] {
         assert_eq!(refused(name), Some(Reason::Invalid), "{name:?}");
     }
     for name in ["amq.mine", "_mine"] {
@@ -125,8 +183,16 @@ fn queues_and_their_names_are_limited() {
     }
     assert_eq!(refused(&"ä".repeat(127)), None);
     assert_eq!(refused("third"), Some(Reason::LimitExceeded));
-    for (name, reason) in [("amq.x", Reason::NotAllowed), ("_x", Reason::NotAllowed), ("", Reason::Invalid)] {
+    for (name, reason) in [
+        ("amq.x", Reason::NotAllowed),
+        ("_x", Reason::NotAllowed),
+        ("", Reason::Invalid),
+    ] {
         let declared = rig.broker.declare_queue(QueueSpec::new(name), None);
-        assert_eq!(declared.map_err(|refusal| refusal.reason), Err(reason), "{name:?}");
+        assert_eq!(
+            declared.map_err(|refusal| refusal.reason),
+            Err(reason),
+            "{name:?}"
+        );
     }
 }

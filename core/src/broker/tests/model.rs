@@ -58,7 +58,10 @@ struct Walk {
 
 impl Walk {
     fn new(seed: u64) -> Self {
-        let mut rig = Rig::new(BrokerConfig { hash_seed: seed, ..config([QueueSpec::new("q")]) });
+        let mut rig = Rig::new(BrokerConfig {
+            hash_seed: seed,
+            ..config([QueueSpec::new("q")])
+        });
         rig.produce(A, P, named("q"));
         Self {
             rig,
@@ -95,13 +98,21 @@ impl Walk {
     fn publish(&mut self) {
         let mut commands = Vec::new();
         // Mostly a few, now and then more than a chunk.
-        let count = if self.random.below(12) == 0 { 300 } else { 1 + self.random.below(6) };
+        let count = if self.random.below(12) == 0 {
+            300
+        } else {
+            1 + self.random.below(6)
+        };
         for _ in 0..count {
             let ttl_ms = (self.random.below(4) == 0).then(|| 1 + self.random.below(60));
             let durable = self.random.below(2) == 0;
             let text = self.published.to_string();
             self.published += 1;
-            let envelope = Envelope { ttl_ms, durable, ..Envelope::default() };
+            let envelope = Envelope {
+                ttl_ms,
+                durable,
+                ..Envelope::default()
+            };
             commands.push(self.rig.next_publish(A, P, message(&text, envelope)));
             self.list.push(Listed {
                 text,
@@ -125,9 +136,19 @@ impl Walk {
             let old = self.readers.remove(old);
             self.put_back(old.port, 0, u64::MAX, &Outcome::Lost);
         }
-        let spec = ConsumerSpec { key: key(link), settled: is_settled, ..consumer(named("q")) };
+        let spec = ConsumerSpec {
+            key: key(link),
+            settled: is_settled,
+            ..consumer(named("q"))
+        };
         self.rig.consume(B, port, spec);
-        self.readers.push(Reader { port, link, is_settled, sent: 0, limit: 0 });
+        self.readers.push(Reader {
+            port,
+            link,
+            is_settled,
+            sent: 0,
+            limit: 0,
+        });
     }
 
     fn permit(&mut self) {
@@ -161,15 +182,25 @@ impl Walk {
         let reader = self.random.index(self.readers.len());
         let port = self.readers.remove(reader).port;
         let lost = self.random.below(2) == 0;
-        self.put_back(port, 0, u64::MAX, if lost { &Outcome::Lost } else { &Outcome::Released });
+        self.put_back(
+            port,
+            0,
+            u64::MAX,
+            if lost {
+                &Outcome::Lost
+            } else {
+                &Outcome::Released
+            },
+        );
         self.rig.close(B, port, lost);
     }
 
     /// What the end of attempts does to the list.
     fn put_back(&mut self, port: Port, first: u64, last: u64, outcome: &Outcome) {
         self.list.retain_mut(|message| {
-            let is_meant =
-                message.holder.is_some_and(|(holder, id)| holder == port && (first..=last).contains(&id));
+            let is_meant = message
+                .holder
+                .is_some_and(|(holder, id)| holder == port && (first..=last).contains(&id));
             if !is_meant {
                 return true;
             }
@@ -177,7 +208,10 @@ impl Walk {
             match outcome {
                 Outcome::Accepted | Outcome::Rejected { .. } => return false,
                 Outcome::Lost | Outcome::Modified { failed: true, .. } => message.count += 1,
-                Outcome::Modified { undeliverable_here: true, .. } => message.excluded.push(port),
+                Outcome::Modified {
+                    undeliverable_here: true,
+                    ..
+                } => message.excluded.push(port),
                 Outcome::Released | Outcome::Modified { .. } => {}
             }
             true
@@ -186,13 +220,16 @@ impl Walk {
 
     fn expire(&mut self) {
         let clock_ms = self.clock_ms;
-        self.list
-            .retain(|message| message.holder.is_some() || message.expires_at_ms.is_none_or(|at_ms| at_ms > clock_ms));
+        self.list.retain(|message| {
+            message.holder.is_some() || message.expires_at_ms.is_none_or(|at_ms| at_ms > clock_ms)
+        });
     }
 
     /// The first message of the list that a reader may get.
     fn next_for(&self, port: Port) -> Option<usize> {
-        self.list.iter().position(|message| message.holder.is_none() && !message.excluded.contains(&port))
+        self.list
+            .iter()
+            .position(|message| message.holder.is_none() && !message.excluded.contains(&port))
     }
 
     fn check_deliveries(&mut self) {
@@ -202,23 +239,52 @@ impl Walk {
                 self.check_delivery(port, &delivered);
             }
         }
-        for reader in self.readers.iter().filter(|reader| reader.sent < reader.limit) {
-            assert_eq!(self.next_for(reader.port), None, "{reader:?} has a permit and gets nothing");
+        for reader in self
+            .readers
+            .iter()
+            .filter(|reader| reader.sent < reader.limit)
+        {
+            assert_eq!(
+                self.next_for(reader.port),
+                None,
+                "{reader:?} has a permit and gets nothing"
+            );
         }
     }
 
     fn check_delivery(&mut self, port: Port, delivered: &Delivered) {
         self.deliveries += 1;
-        let found = self.next_for(port).expect("the list has a message for the port");
-        let reader =
-            self.readers.iter_mut().find(|reader| reader.port == port).expect("deliveries go to open ports");
+        let found = self
+            .next_for(port)
+            .expect("the list has a message for the port");
+        let reader = self
+            .readers
+            .iter_mut()
+            .find(|reader| reader.port == port)
+            .expect("deliveries go to open ports");
         let listed = &mut self.list[found];
-        let got = (text(delivered), delivered.delivery.0, delivered.delivery_count, delivered.first_acquirer);
-        assert_eq!(got, (listed.text.clone(), reader.sent, listed.count, !listed.was_taken));
+        let got = (
+            text(delivered),
+            delivered.delivery.0,
+            delivered.delivery_count,
+            delivered.first_acquirer,
+        );
+        assert_eq!(
+            got,
+            (
+                listed.text.clone(),
+                reader.sent,
+                listed.count,
+                !listed.was_taken
+            )
+        );
         listed.was_taken = true;
         listed.holder = Some((port, reader.sent));
         reader.sent += 1;
-        assert!(reader.sent <= reader.limit, "{reader:?} got more than its permit");
+        assert!(
+            reader.sent <= reader.limit,
+            "{reader:?} got more than its permit"
+        );
         if reader.is_settled {
             self.list.remove(found);
         }
@@ -226,10 +292,23 @@ impl Walk {
 
     fn check_rest(&self) {
         let counters = self.rig.broker.counters();
-        let held = self.list.iter().filter(|message| message.holder.is_some()).count();
-        let bytes: usize = self.list.iter().map(|message| message.text.len() + 160).sum();
+        let held = self
+            .list
+            .iter()
+            .filter(|message| message.holder.is_some())
+            .count();
+        let bytes: usize = self
+            .list
+            .iter()
+            .map(|message| message.text.len() + 160)
+            .sum();
         assert_eq!(
-            (counters.messages, counters.unsettled, counters.bytes, counters.consumers),
+            (
+                counters.messages,
+                counters.unsettled,
+                counters.bytes,
+                counters.consumers
+            ),
             (self.list.len(), held, bytes, self.readers.len())
         );
     }
@@ -243,13 +322,27 @@ impl Walk {
         self.expire();
         self.next_port += 1;
         let port = Port(self.next_port);
-        self.rig.consume(B, port, ConsumerSpec { settled: true, ..consumer(named("q")) });
+        self.rig.consume(
+            B,
+            port,
+            ConsumerSpec {
+                settled: true,
+                ..consumer(named("q"))
+            },
+        );
         self.rig.permit(B, port, u64::MAX);
         let rest = self.rig.texts(B, port);
-        let expected: Vec<_> = self.list.iter().map(|message| message.text.clone()).collect();
+        let expected: Vec<_> = self
+            .list
+            .iter()
+            .map(|message| message.text.clone())
+            .collect();
         assert_eq!(rest, expected);
         let counters = self.rig.broker.counters();
-        assert_eq!((counters.messages, counters.bytes, counters.unsettled), (0, 0, 0));
+        assert_eq!(
+            (counters.messages, counters.bytes, counters.unsettled),
+            (0, 0, 0)
+        );
         self.deliveries
     }
 }
@@ -266,5 +359,8 @@ fn a_queue_delivers_what_a_plain_list_would() {
         deliveries += walk.finish();
     }
     println!("{deliveries} deliveries were checked");
-    assert!(deliveries > 20_000, "{deliveries} deliveries are too few to mean anything");
+    assert!(
+        deliveries > 20_000,
+        "{deliveries} deliveries are too few to mean anything"
+    );
 }

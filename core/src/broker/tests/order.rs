@@ -1,11 +1,14 @@
 //! Returned messages stand where they stood: cases PO-01, PO-04, QL-05.
 
 use super::harness::*;
-use crate::vocab::{Command, ConnId, DeliveryId, Outcome};
 use crate::broker::Event;
+use crate::vocab::{Command, ConnId, DeliveryId, Outcome};
 
 fn texts(numbers: impl IntoIterator<Item = u32>) -> Vec<String> {
-    numbers.into_iter().map(|number| format!("m{number}")).collect()
+    numbers
+        .into_iter()
+        .map(|number| format!("m{number}"))
+        .collect()
 }
 
 fn rig_with(messages: u32, taken: u64) -> Rig {
@@ -37,7 +40,10 @@ fn po_01_a_released_one_by_one_from_the_last() {
 
 #[test]
 fn po_01_released_one_by_one_from_the_first_and_in_a_mix() {
-    for order in [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [5, 1, 9, 0, 3, 2, 8, 7, 4, 6]] {
+    for order in [
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+        [5, 1, 9, 0, 3, 2, 8, 7, 4, 6],
+    ] {
         let mut rig = rig_with(10, 10);
         for delivery in order {
             rig.settle(B, C, delivery, delivery, Outcome::Released);
@@ -76,27 +82,65 @@ fn po_04_a_new_reader_never_overtakes_what_comes_back() {
         let mut rig = rig_with(20, 10);
         let newcomer = ConnId(3);
         rig.connect(newcomer);
-        let open = Command::OpenConsumer { port: C, spec: Box::new(consumer(named("q"))) };
-        let permit = Command::Permit { port: C, limit: 1, drain: false };
+        let open = Command::OpenConsumer {
+            port: C,
+            spec: Box::new(consumer(named("q"))),
+        };
+        let permit = Command::Permit {
+            port: C,
+            limit: 1,
+            drain: false,
+        };
         let now = rig.now;
         match turn {
             0 => {
-                rig.broker.handle_event(now, Event::Commands { conn: newcomer, commands: vec![open, permit] });
-                rig.broker.handle_event(now, Event::Disconnected { conn: B });
+                rig.broker.handle_event(
+                    now,
+                    Event::Commands {
+                        conn: newcomer,
+                        commands: vec![open, permit],
+                    },
+                );
+                rig.broker
+                    .handle_event(now, Event::Disconnected { conn: B });
             }
             1 => {
-                rig.broker.handle_event(now, Event::Disconnected { conn: B });
-                rig.broker.handle_event(now, Event::Commands { conn: newcomer, commands: vec![open, permit] });
+                rig.broker
+                    .handle_event(now, Event::Disconnected { conn: B });
+                rig.broker.handle_event(
+                    now,
+                    Event::Commands {
+                        conn: newcomer,
+                        commands: vec![open, permit],
+                    },
+                );
             }
             _ => {
-                rig.broker.handle_event(now, Event::Commands { conn: newcomer, commands: vec![open] });
-                rig.broker.handle_event(now, Event::Disconnected { conn: B });
-                rig.broker.handle_event(now, Event::Commands { conn: newcomer, commands: vec![permit] });
+                rig.broker.handle_event(
+                    now,
+                    Event::Commands {
+                        conn: newcomer,
+                        commands: vec![open],
+                    },
+                );
+                rig.broker
+                    .handle_event(now, Event::Disconnected { conn: B });
+                rig.broker.handle_event(
+                    now,
+                    Event::Commands {
+                        conn: newcomer,
+                        commands: vec![permit],
+                    },
+                );
             }
         }
         rig.flush();
         let got = rig.delivered(newcomer, C);
-        assert_eq!(got.iter().map(text).collect::<Vec<_>>(), ["m0"], "turn {turn}");
+        assert_eq!(
+            got.iter().map(text).collect::<Vec<_>>(),
+            ["m0"],
+            "turn {turn}"
+        );
         assert_eq!((got[0].delivery_count, got[0].first_acquirer), (1, false));
     }
 }
@@ -119,6 +163,9 @@ fn ql_05_a_purge_leaves_what_consumers_hold() {
     assert_eq!((counters.waiting, counters.unsettled), (10, 0));
     assert_eq!(read_all(&mut rig), texts(0..10));
     rig.settle(A, D, 0, DeliveryId(u64::MAX).0, Outcome::Accepted);
-    assert_eq!((rig.broker.counters().messages, rig.broker.counters().bytes), (0, 0));
+    assert_eq!(
+        (rig.broker.counters().messages, rig.broker.counters().bytes),
+        (0, 0)
+    );
     assert!(rig.broker.purge_queue("r").is_err());
 }

@@ -15,19 +15,40 @@ fn ou_01_only_failed_attempts_and_losses_count() {
     let mut rig = Rig::with_q();
     rig.produce(A, P, named("q"));
     rig.publish(A, P, message("m", durable()));
-    let plain = Outcome::Modified { failed: false, undeliverable_here: false, annotations: None };
-    let outcomes = [Outcome::Released, plain, failed(), Outcome::Released, failed()];
+    let plain = Outcome::Modified {
+        failed: false,
+        undeliverable_here: false,
+        annotations: None,
+    };
+    let outcomes = [
+        Outcome::Released,
+        plain,
+        failed(),
+        Outcome::Released,
+        failed(),
+    ];
     rig.consume(B, C, consumer(named("q")));
     let mut counts = Vec::new();
-    for (sent, outcome) in outcomes.into_iter().chain([Outcome::Lost, Outcome::Accepted]).enumerate() {
+    for (sent, outcome) in outcomes
+        .into_iter()
+        .chain([Outcome::Lost, Outcome::Accepted])
+        .enumerate()
+    {
         rig.permit(B, C, sent as u64 + 1);
         let delivered = rig.delivered(B, C);
         assert_eq!(delivered.len(), 1);
         counts.push((delivered[0].delivery_count, delivered[0].first_acquirer));
         rig.settle(B, C, sent as u64, sent as u64, outcome);
     }
-    let expected =
-        [(0, true), (0, false), (0, false), (1, false), (1, false), (2, false), (3, false)];
+    let expected = [
+        (0, true),
+        (0, false),
+        (0, false),
+        (1, false),
+        (1, false),
+        (2, false),
+        (3, false),
+    ];
     assert_eq!(counts, expected);
     assert_eq!(counters(&rig).messages, 0);
 }
@@ -90,7 +111,13 @@ fn ou_03_rejected_is_never_delivered_again() {
     let reason = Some((Bytes::from_static(b"x:bad"), Bytes::from_static(b"no")));
     rig.settle(B, C, 0, 0, Outcome::Rejected { reason });
     assert_eq!(rig.delivered(B, C).len(), 1);
-    assert_eq!((rig.broker.counters().messages, rig.broker.counters().rejected), (0, 1));
+    assert_eq!(
+        (
+            rig.broker.counters().messages,
+            rig.broker.counters().rejected
+        ),
+        (0, 1)
+    );
     assert_eq!(rig.broker.counters().bytes, 0);
 }
 
@@ -104,11 +131,23 @@ fn se_03_what_is_settled_or_unknown_is_ignored() {
     rig.settle(B, C, 0, 0, Outcome::Accepted);
     rig.settle(B, C, 0, 0, Outcome::Rejected { reason: None });
     rig.settle(B, C, 77, 77, Outcome::Released);
-    let after = QueueCounters { messages: 1, waiting: 0, unsettled: 1, consumers: 1, producers: 1 };
+    let after = QueueCounters {
+        messages: 1,
+        waiting: 0,
+        unsettled: 1,
+        consumers: 1,
+        producers: 1,
+    };
     assert_eq!(counters(&rig), after);
     rig.settle(B, C, 0, 200, Outcome::Released);
     rig.settle(B, C, 0, 200, failed());
-    let after = QueueCounters { messages: 1, waiting: 1, unsettled: 0, consumers: 1, producers: 1 };
+    let after = QueueCounters {
+        messages: 1,
+        waiting: 1,
+        unsettled: 0,
+        consumers: 1,
+        producers: 1,
+    };
     assert_eq!(counters(&rig), after);
     assert_eq!(rig.broker.counters().rejected, 0);
     assert_eq!(rig.delivered(B, C).len(), 2);
@@ -150,15 +189,29 @@ fn annotations_stay_until_newer_ones_replace_them() {
         annotations: Some(Bytes::from_static(text.as_bytes())),
     };
     let mut seen = Vec::new();
-    for (sent, outcome) in
-        [annotated("one"), Outcome::Released, failed(), annotated("two"), Outcome::Accepted].into_iter().enumerate()
+    for (sent, outcome) in [
+        annotated("one"),
+        Outcome::Released,
+        failed(),
+        annotated("two"),
+        Outcome::Accepted,
+    ]
+    .into_iter()
+    .enumerate()
     {
         rig.permit(B, C, sent as u64 + 1);
-        seen.extend(rig.delivered(B, C).into_iter().map(|delivered| delivered.annotations));
+        seen.extend(
+            rig.delivered(B, C)
+                .into_iter()
+                .map(|delivered| delivered.annotations),
+        );
         rig.settle(B, C, sent as u64, sent as u64, outcome);
     }
     let text = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
-    assert_eq!(seen, [None, text("one"), text("one"), text("one"), text("two")]);
+    assert_eq!(
+        seen,
+        [None, text("one"), text("one"), text("one"), text("two")]
+    );
 }
 
 #[test]
@@ -167,16 +220,33 @@ fn a_close_ends_attempts_with_the_default_outcome_a_loss_counts_them() {
     rig.produce(A, P, named("q"));
     rig.publish_all(A, P, ["m"]);
     let mut counts = Vec::new();
-    for (default_outcome, lost) in
-        [(Outcome::Released, false), (failed(), false), (Outcome::Released, true), (Outcome::Accepted, true)]
-    {
-        rig.consume(B, C, crate::vocab::ConsumerSpec { default_outcome, ..consumer(named("q")) });
+    for (default_outcome, lost) in [
+        (Outcome::Released, false),
+        (failed(), false),
+        (Outcome::Released, true),
+        (Outcome::Accepted, true),
+    ] {
+        rig.consume(
+            B,
+            C,
+            crate::vocab::ConsumerSpec {
+                default_outcome,
+                ..consumer(named("q"))
+            },
+        );
         rig.permit(B, C, 1);
-        counts.extend(rig.delivered(B, C).into_iter().map(|delivered| delivered.delivery_count));
+        counts.extend(
+            rig.delivered(B, C)
+                .into_iter()
+                .map(|delivered| delivered.delivery_count),
+        );
         rig.close(B, C, lost);
     }
     assert_eq!(counts, [0, 0, 1, 2]);
-    let accepting = crate::vocab::ConsumerSpec { default_outcome: Outcome::Accepted, ..consumer(named("q")) };
+    let accepting = crate::vocab::ConsumerSpec {
+        default_outcome: Outcome::Accepted,
+        ..consumer(named("q"))
+    };
     rig.consume(B, C, accepting);
     rig.permit(B, C, 1);
     assert_eq!(rig.delivered(B, C)[0].delivery_count, 3);
@@ -187,7 +257,10 @@ fn a_close_ends_attempts_with_the_default_outcome_a_loss_counts_them() {
 #[test]
 fn ou_07_accepted_means_that_it_is_in_a_queue() {
     let mut rig = Rig::with_q();
-    let exchange = |name: &str| crate::vocab::Address::Exchange { name: name.to_owned(), key: None };
+    let exchange = |name: &str| crate::vocab::Address::Exchange {
+        name: name.to_owned(),
+        key: None,
+    };
     rig.produce(A, P, exchange("amq.topic"));
     rig.publish_all(A, P, ["m"]);
     assert_eq!(rig.verdicts(A), [(0, 0, Verdict::Unroutable)]);

@@ -39,7 +39,9 @@ fn lf_02_deliveries_meet_every_permit_exactly() {
     let mut rig = rig_with(0);
     let mut random = 5u64;
     let mut below = |bound: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % bound
     };
     rig.consume(B, C, consumer(named("q")));
@@ -66,7 +68,10 @@ fn lf_02_deliveries_meet_every_permit_exactly() {
         }
         for notice in rig.told(B) {
             if let Notice::Deliver { port, delivered } = notice {
-                let entry = ports.iter_mut().find(|entry| entry.0 == port).expect("a port of ours");
+                let entry = ports
+                    .iter_mut()
+                    .find(|entry| entry.0 == port)
+                    .expect("a port of ours");
                 assert_eq!(delivered.delivery.0, entry.1);
                 entry.1 += 1;
                 assert!(entry.1 <= entry.2, "{entry:?}");
@@ -74,7 +79,10 @@ fn lf_02_deliveries_meet_every_permit_exactly() {
         }
         let sent: u64 = ports.iter().map(|entry| entry.1).sum();
         let is_open = ports.iter().any(|entry| entry.1 < entry.2);
-        assert!(!is_open || sent == published, "a stall: {ports:?}, {published} published");
+        assert!(
+            !is_open || sent == published,
+            "a stall: {ports:?}, {published} published"
+        );
     }
     assert!(published > 1_000);
 }
@@ -154,7 +162,11 @@ fn lf_05_drain_answers_behind_the_deliveries() {
 fn a_permit_right_behind_a_drain_is_not_swallowed_by_it() {
     let mut rig = rig_with(3);
     rig.consume(B, C, consumer(named("q")));
-    let permit = |limit, drain| Command::Permit { port: C, limit, drain };
+    let permit = |limit, drain| Command::Permit {
+        port: C,
+        limit,
+        drain,
+    };
     rig.commands(B, vec![permit(2, true), permit(3, false)]);
     let told: Vec<_> = rig
         .told(B)
@@ -171,7 +183,14 @@ fn a_permit_right_behind_a_drain_is_not_swallowed_by_it() {
 #[test]
 fn settled_consumers_leave_nothing_unsettled() {
     let mut rig = rig_with(3);
-    rig.consume(B, C, crate::vocab::ConsumerSpec { settled: true, ..consumer(named("q")) });
+    rig.consume(
+        B,
+        C,
+        crate::vocab::ConsumerSpec {
+            settled: true,
+            ..consumer(named("q"))
+        },
+    );
     rig.permit(B, C, 2);
     assert_eq!(rig.texts(B, C), ["0", "1"]);
     let counters = rig.broker.queue_counters("q").expect("q exists");

@@ -10,7 +10,10 @@ use crate::vocab::{Envelope, Outcome, QueueId};
 fn read(rig: &mut Rig) -> Vec<(String, u32)> {
     rig.consume(A, C, consumer(named("q")));
     rig.permit(A, C, 1_000);
-    rig.delivered(A, C).iter().map(|delivered| (text(delivered), delivered.delivery_count)).collect()
+    rig.delivered(A, C)
+        .iter()
+        .map(|delivered| (text(delivered), delivered.delivery_count))
+        .collect()
 }
 
 #[test]
@@ -25,14 +28,27 @@ fn messages_positions_counts_and_annotations_come_back() {
     rig.permit(B, C, 7);
     let annotations = Some(Bytes::from_static(b"note"));
     rig.settle(B, C, 0, 0, Outcome::Accepted);
-    rig.settle(B, C, 2, 2, Outcome::Modified { failed: true, undeliverable_here: false, annotations });
+    rig.settle(
+        B,
+        C,
+        2,
+        2,
+        Outcome::Modified {
+            failed: true,
+            undeliverable_here: false,
+            annotations,
+        },
+    );
     rig.settle(B, C, 4, 4, Outcome::Lost);
     rig.settle(B, C, 6, 6, Outcome::Rejected { reason: None });
     let mut rig = rig.restarted(config([QueueSpec::new("q")]));
     rig.consume(A, C, consumer(named("q")));
     rig.permit(A, C, 1_000);
     let got = rig.delivered(A, C);
-    let seen: Vec<_> = got.iter().map(|one| (text(one), one.delivery_count, one.annotations.clone())).collect();
+    let seen: Vec<_> = got
+        .iter()
+        .map(|one| (text(one), one.delivery_count, one.annotations.clone()))
+        .collect();
     let plain = |number: &str, count| (number.to_owned(), count, None);
     let noted = ("1".to_owned(), 1, Some(Bytes::from_static(b"note")));
     assert_eq!(seen, [noted, plain("2", 1), plain("4", 0), plain("5", 0)]);
@@ -43,7 +59,10 @@ fn messages_positions_counts_and_annotations_come_back() {
     rig.publish_all(A, P, ["new"]);
     assert!(rig.delivered(A, C)[0].seq > newest.expect("four came back"));
     rig.settle(A, C, 0, 100, Outcome::Accepted);
-    assert_eq!((rig.broker.counters().messages, rig.broker.counters().bytes), (0, 0));
+    assert_eq!(
+        (rig.broker.counters().messages, rig.broker.counters().bytes),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -58,25 +77,47 @@ fn what_was_not_persisted_is_not_there_and_was_not_confirmed() {
     rig.persist_one();
     let confirmed: u64 = rig.verdicts(A).iter().map(|run| run.1 - run.0 + 1).sum();
     assert_eq!(confirmed, 1);
-    assert_eq!(read(&mut rig.restarted(config([QueueSpec::new("q")]))), [("0".to_owned(), 0)]);
+    assert_eq!(
+        read(&mut rig.restarted(config([QueueSpec::new("q")]))),
+        [("0".to_owned(), 0)]
+    );
 }
 
 #[test]
 fn queues_that_were_made_and_deleted_stay_so() {
-    let auto = || BrokerConfig { auto_create_queues: true, ..config([]) };
+    let auto = || BrokerConfig {
+        auto_create_queues: true,
+        ..config([])
+    };
     let mut rig = Rig::new(auto());
     rig.produce(A, P, named("kept"));
     rig.produce(A, C, named("deleted"));
     rig.publish(A, C, message("m", durable()));
-    rig.broker.delete_queue(rig.now, "deleted").expect("it exists");
-    rig.broker.declare_queue(QueueSpec { durable: false, ..QueueSpec::new("volatile") }, None).expect("free");
+    rig.broker
+        .delete_queue(rig.now, "deleted")
+        .expect("it exists");
+    rig.broker
+        .declare_queue(
+            QueueSpec {
+                durable: false,
+                ..QueueSpec::new("volatile")
+            },
+            None,
+        )
+        .expect("free");
     rig.flush();
     let mut rig = rig.restarted(auto());
     let counters = rig.broker.counters();
-    assert_eq!((counters.queues, counters.messages, counters.bytes), (1, 0, 0));
+    assert_eq!(
+        (counters.queues, counters.messages, counters.bytes),
+        (1, 0, 0)
+    );
     assert!(rig.broker.queue_counters("kept").is_some());
     // Ids are never given twice, so operations on a deleted queue cannot meet a new one.
-    let id = rig.broker.declare_queue(QueueSpec::new("new"), None).expect("the name is free");
+    let id = rig
+        .broker
+        .declare_queue(QueueSpec::new("new"), None)
+        .expect("the name is free");
     assert!(id > QueueId(2), "{id:?}");
 }
 
@@ -84,19 +125,40 @@ fn queues_that_were_made_and_deleted_stay_so() {
 fn times_to_live_run_on_through_a_restart() {
     let mut rig = Rig::with_q();
     rig.produce(A, P, named("q"));
-    let ttl = |ttl_ms| Envelope { ttl_ms: Some(ttl_ms), durable: true, ..Envelope::default() };
+    let ttl = |ttl_ms| Envelope {
+        ttl_ms: Some(ttl_ms),
+        durable: true,
+        ..Envelope::default()
+    };
     rig.publish(A, P, message("short", ttl(100)));
     rig.publish(A, P, message("long", ttl(1_000)));
     rig.sleep_ms(500);
     let mut rig = rig.restarted(config([QueueSpec::new("q")]));
-    assert!(rig.broker.poll_timeout().is_some_and(|at| at <= rig.now.mono));
+    assert!(
+        rig.broker
+            .poll_timeout()
+            .is_some_and(|at| at <= rig.now.mono)
+    );
     rig.tick();
-    assert_eq!((rig.broker.counters().messages, rig.broker.counters().expired), (1, 1));
+    assert_eq!(
+        (
+            rig.broker.counters().messages,
+            rig.broker.counters().expired
+        ),
+        (1, 1)
+    );
     rig.sleep_ms(501);
     rig.tick();
     assert_eq!(rig.broker.counters().messages, 0);
     // The removals are stored as well.
-    assert_eq!(rig.log.iter().flat_map(|batch| &batch.ops).filter(|op| matches!(op, Op::Removed { .. })).count(), 2);
+    assert_eq!(
+        rig.log
+            .iter()
+            .flat_map(|batch| &batch.ops)
+            .filter(|op| matches!(op, Op::Removed { .. }))
+            .count(),
+        2
+    );
 }
 
 #[test]
@@ -108,20 +170,37 @@ fn operations_that_make_no_sense_harm_nothing() {
     for op in rig.log.iter().flat_map(|batch| batch.ops.clone()) {
         doubled.broker.recover(op);
     }
-    doubled.broker.recover(Op::QueueDeleted { queue: QueueId(77) });
-    doubled.broker.recover(Op::Removed { queue: QueueId(77), seq: crate::vocab::Seq(1) });
+    doubled
+        .broker
+        .recover(Op::QueueDeleted { queue: QueueId(77) });
+    doubled.broker.recover(Op::Removed {
+        queue: QueueId(77),
+        seq: crate::vocab::Seq(1),
+    });
     assert_eq!(rig.log[0].id, BatchId(1));
     assert_eq!(read(&mut doubled), [("m".to_owned(), 0)]);
 }
 
 #[test]
 fn a_configuration_that_cannot_be_is_found_before_the_start() {
-    assert_eq!(config([QueueSpec::new("q"), QueueSpec::new("q")]).check(), Ok(()));
+    assert_eq!(
+        config([QueueSpec::new("q"), QueueSpec::new("q")]).check(),
+        Ok(())
+    );
     for bad in [
         config([QueueSpec::new("")]),
         config([QueueSpec::new("amq.x")]),
-        config([QueueSpec { exclusive: true, ..QueueSpec::new("q") }]),
-        config([QueueSpec::new("q"), QueueSpec { durable: false, ..QueueSpec::new("q") }]),
+        config([QueueSpec {
+            exclusive: true,
+            ..QueueSpec::new("q")
+        }]),
+        config([
+            QueueSpec::new("q"),
+            QueueSpec {
+                durable: false,
+                ..QueueSpec::new("q")
+            },
+        ]),
     ] {
         assert!(bad.check().is_err(), "{bad:?}");
     }

@@ -4,7 +4,9 @@ use bytes::Bytes;
 
 use super::harness::*;
 use crate::broker::{BrokerConfig, QueueSpec};
-use crate::vocab::{Address, ConsumerSpec, Envelope, NodeKind, Notice, ProducerOpened, Reason, Verdict};
+use crate::vocab::{
+    Address, ConsumerSpec, Envelope, NodeKind, Notice, ProducerOpened, Reason, Verdict,
+};
 
 fn opened(rig: &mut Rig, address: Address) -> Result<ProducerOpened, Reason> {
     rig.produce(A, P, address);
@@ -19,38 +21,65 @@ fn opened(rig: &mut Rig, address: Address) -> Result<ProducerOpened, Reason> {
 }
 
 fn exchange(name: &str, key: Option<&str>) -> Address {
-    Address::Exchange { name: name.to_owned(), key: key.map(str::to_owned) }
+    Address::Exchange {
+        name: name.to_owned(),
+        key: key.map(str::to_owned),
+    }
 }
 
 fn to(address: &str) -> Envelope {
-    Envelope { to: Some(Bytes::copy_from_slice(address.as_bytes())), ..Envelope::default() }
+    Envelope {
+        to: Some(Bytes::copy_from_slice(address.as_bytes())),
+        ..Envelope::default()
+    }
 }
 
 fn subject(key: &str) -> Envelope {
-    Envelope { subject: Some(Bytes::copy_from_slice(key.as_bytes())), ..Envelope::default() }
+    Envelope {
+        subject: Some(Bytes::copy_from_slice(key.as_bytes())),
+        ..Envelope::default()
+    }
 }
 
 #[test]
 fn targets_are_what_their_address_says() {
     let mut rig = Rig::with_q();
-    let as_queue = Ok(ProducerOpened { kind: NodeKind::Queue, name: "q".to_owned() });
+    let as_queue = Ok(ProducerOpened {
+        kind: NodeKind::Queue,
+        name: "q".to_owned(),
+    });
     assert_eq!(opened(&mut rig, named("q")), as_queue);
     assert_eq!(opened(&mut rig, Address::Queue("q".to_owned())), as_queue);
     for name in ["", "amq.direct", "amq.topic", "amq.fanout", "amq.headers"] {
-        let as_exchange = Ok(ProducerOpened { kind: NodeKind::Exchange, name: name.to_owned() });
+        let as_exchange = Ok(ProducerOpened {
+            kind: NodeKind::Exchange,
+            name: name.to_owned(),
+        });
         assert_eq!(opened(&mut rig, exchange(name, None)), as_exchange);
         assert_eq!(opened(&mut rig, exchange(name, Some("k"))), as_exchange);
     }
-    let as_exchange = Ok(ProducerOpened { kind: NodeKind::Exchange, name: "amq.topic".to_owned() });
+    let as_exchange = Ok(ProducerOpened {
+        kind: NodeKind::Exchange,
+        name: "amq.topic".to_owned(),
+    });
     assert_eq!(opened(&mut rig, named("amq.topic")), as_exchange);
-    let anonymous = Ok(ProducerOpened { kind: NodeKind::Anonymous, name: String::new() });
+    let anonymous = Ok(ProducerOpened {
+        kind: NodeKind::Anonymous,
+        name: String::new(),
+    });
     assert_eq!(opened(&mut rig, Address::Anonymous), anonymous);
-    for unknown in
-        [named("r"), Address::Queue("r".to_owned()), Address::Stream("q".to_owned()), exchange("logs", None)]
-    {
+    for unknown in [
+        named("r"),
+        Address::Queue("r".to_owned()),
+        Address::Stream("q".to_owned()),
+        exchange("logs", None),
+    ] {
         assert_eq!(opened(&mut rig, unknown), Err(Reason::NotFound));
     }
-    assert_eq!(opened(&mut rig, Address::Queue("amq.topic".to_owned())), Err(Reason::NotFound));
+    assert_eq!(
+        opened(&mut rig, Address::Queue("amq.topic".to_owned())),
+        Err(Reason::NotFound)
+    );
 }
 
 #[test]
@@ -66,8 +95,14 @@ fn a_refusal_names_the_address_and_what_to_do() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert!(texts[0].contains("'orders\\n'") && !texts[0].contains('\n'), "{texts:?}");
-    assert!(texts[1].contains("'orders'") && texts[1].contains("auto_create_queues"), "{texts:?}");
+    assert!(
+        texts[0].contains("'orders\\n'") && !texts[0].contains('\n'),
+        "{texts:?}"
+    );
+    assert!(
+        texts[1].contains("'orders'") && texts[1].contains("auto_create_queues"),
+        "{texts:?}"
+    );
     // A refused port is free again.
     rig.produce(A, P, named("q"));
     assert!(matches!(rig.told(A)[..], [Notice::ProducerOpened { .. }]));
@@ -130,7 +165,13 @@ fn the_anonymous_terminus_reads_every_messages_address() {
         (to("/streams/q"), Verdict::Unroutable),
         (to(""), invalid.clone()),
         (to("/queues/%zz"), invalid.clone()),
-        (Envelope { to: Some(Bytes::from_static(b"\xff")), ..Envelope::default() }, invalid.clone()),
+        (
+            Envelope {
+                to: Some(Bytes::from_static(b"\xff")),
+                ..Envelope::default()
+            },
+            invalid.clone(),
+        ),
         (Envelope::default(), invalid),
     ] {
         rig.publish(A, P, message("m", envelope.clone()));
@@ -150,13 +191,28 @@ fn a_remembered_route_does_not_outlive_its_queue() {
     rig.broker.delete_queue(rig.now, "q").expect("q exists");
     rig.publish(A, P, message("m", to("q")));
     // Another queue in the same place is another queue.
-    rig.broker.declare_queue(QueueSpec::new("s"), None).expect("the name is free");
+    rig.broker
+        .declare_queue(QueueSpec::new("s"), None)
+        .expect("the name is free");
     rig.publish(A, P, message("m", to("q")));
-    rig.broker.declare_queue(QueueSpec::new("q"), None).expect("the name is free");
+    rig.broker
+        .declare_queue(QueueSpec::new("q"), None)
+        .expect("the name is free");
     rig.publish(A, P, message("m", to("q")));
     let verdicts: Vec<_> = rig.verdicts(A).into_iter().map(|told| told.2).collect();
-    assert_eq!(verdicts, [Verdict::Accepted, Verdict::Unroutable, Verdict::Unroutable, Verdict::Accepted]);
-    assert_eq!(rig.broker.queue_counters("s").expect("s exists").messages, 0);
+    assert_eq!(
+        verdicts,
+        [
+            Verdict::Accepted,
+            Verdict::Unroutable,
+            Verdict::Unroutable,
+            Verdict::Accepted
+        ]
+    );
+    assert_eq!(
+        rig.broker.queue_counters("s").expect("s exists").messages,
+        0
+    );
 }
 
 #[test]
@@ -174,8 +230,22 @@ fn the_default_exchange_routes_by_key_then_subject() {
         (P, Envelope::default(), Verdict::Unroutable),
         (C, subject("q"), Verdict::Accepted),
         (C, Envelope::default(), Verdict::Accepted),
-        (D, Envelope { subject: subject("q").subject, ..to("/exchanges/") }, Verdict::Accepted),
-        (D, Envelope { subject: subject("r").subject, ..to("/exchanges/") }, Verdict::Accepted),
+        (
+            D,
+            Envelope {
+                subject: subject("q").subject,
+                ..to("/exchanges/")
+            },
+            Verdict::Accepted,
+        ),
+        (
+            D,
+            Envelope {
+                subject: subject("r").subject,
+                ..to("/exchanges/")
+            },
+            Verdict::Accepted,
+        ),
         (D, to("/exchanges/"), Verdict::Unroutable),
     ] {
         rig.publish(A, port, message("m", envelope.clone()));
@@ -189,7 +259,14 @@ fn the_default_exchange_routes_by_key_then_subject() {
 fn publishes_to_ports_that_are_not_open_are_dropped() {
     let mut rig = Rig::with_q();
     rig.publish(A, P, message("m", Envelope::default()));
-    rig.consume(A, C, ConsumerSpec { settled: true, ..consumer(named("q")) });
+    rig.consume(
+        A,
+        C,
+        ConsumerSpec {
+            settled: true,
+            ..consumer(named("q"))
+        },
+    );
     rig.told(A);
     rig.publish(A, C, message("m", Envelope::default()));
     assert!(rig.told(A).is_empty());

@@ -14,10 +14,21 @@ fn a_message_goes_from_producer_to_consumer_and_is_gone() {
     assert_eq!(rig.verdicts(A), [(0, 0, Verdict::Accepted)]);
     let told = rig.told(B);
     assert!(matches!(told[0], Notice::ConsumerOpened { .. }), "{told:?}");
-    let Notice::Deliver { port, delivered } = &told[1] else { panic!("{told:?}") };
+    let Notice::Deliver { port, delivered } = &told[1] else {
+        panic!("{told:?}")
+    };
     assert_eq!((*port, text(delivered).as_str()), (C, "hello"));
-    assert_eq!((delivered.delivery_count, delivered.first_acquirer), (0, true));
+    assert_eq!(
+        (delivered.delivery_count, delivered.first_acquirer),
+        (0, true)
+    );
     rig.settle(B, C, 0, 0, Outcome::Accepted);
-    let expected = Counters { connections: 2, queues: 1, producers: 1, consumers: 1, ..Counters::default() };
+    let expected = Counters {
+        connections: 2,
+        queues: 1,
+        producers: 1,
+        consumers: 1,
+        ..Counters::default()
+    };
     assert_eq!(rig.broker.counters(), expected);
 }
