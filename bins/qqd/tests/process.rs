@@ -7,6 +7,7 @@
 
 mod common;
 
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 
 use common::{Daemon, Scratch, address_in, eventually, qqd};
@@ -161,6 +162,24 @@ fn the_log_file_holds_json_and_is_opened_again_after_a_rotation() {
             .is_some_and(|line| line.contains("\"stopped\"")),
         "{text}"
     );
+}
+
+#[test]
+fn op_06_health_probes_leave_no_warnings() {
+    let scratch = Scratch::new("probes");
+    let daemon = Daemon::start(&scratch.file("broker.toml", "[server]\namqp_port = 0\n"));
+    let address = daemon.address();
+    for _ in 0..20 {
+        drop(TcpStream::connect(address).expect("it accepts"));
+        // Closing with unread input makes a reset: the broker answers the header that it gets.
+        let mut probe = TcpStream::connect(address).expect("it accepts");
+        probe.write_all(b"AMQP\x00\x01\x00\x00").expect("it reads");
+        probe.peek(&mut [0]).expect("an answer");
+    }
+    daemon.signal("HUP");
+    for line in daemon.lines_until("read again") {
+        assert!(!line.contains("WARN") && !line.contains("ERROR"), "{line}");
+    }
 }
 
 #[cfg(target_os = "linux")]

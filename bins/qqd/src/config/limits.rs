@@ -125,17 +125,17 @@ impl Limits {
             Key::new(
                 "link_churn_burst",
                 &mut self.link_churn_burst,
-                "begins, ends, attaches and detaches that a connection may send at once",
+                "sessions and links that a connection may take down at once",
             ),
             Key::new(
                 "link_churn_per_second",
                 &mut self.link_churn_per_second,
-                "how many of them it may send per second after that",
+                "how many of them it may take down per second after that",
             ),
             Key::new(
                 "no_progress_frames_max",
                 &mut self.no_progress_frames_max,
-                "frames without content that a connection may send before it carries payload again",
+                "frames without content that a connection may send at once; payload and time pay them back",
             ),
             Key::new(
                 "link_credit",

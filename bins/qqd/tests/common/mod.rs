@@ -86,13 +86,22 @@ impl Daemon {
 
     /// The next line of the log that contains `words`; lines before it are passed over.
     pub(crate) fn wait_for(&self, words: &str) -> String {
+        self.lines_until(words).pop().expect("the line itself")
+    }
+
+    /// The lines of the log up to the next one that contains `words`.
+    pub(crate) fn lines_until(&self, words: &str) -> Vec<String> {
         let deadline = Instant::now() + PATIENCE;
         let mut seen = Vec::new();
         loop {
             let rest = deadline.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(rest) {
-                Ok(line) if line.contains(words) => return line,
-                Ok(line) => seen.push(line),
+                Ok(line) => {
+                    seen.push(line);
+                    if seen.last().is_some_and(|line| line.contains(words)) {
+                        return seen;
+                    }
+                }
                 Err(_) => panic!("no line with {words:?} in {seen:#?}"),
             }
         }
