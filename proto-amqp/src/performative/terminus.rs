@@ -1,10 +1,12 @@
 //! Termini of a link: sources and targets (part 3, 3.5) and the coordinator of transactions (part 4, 4.5.1).
 
-use bytes::BytesMut;
+use alloc::boxed::Box;
+
+use bytes::{BufMut, BytesMut};
 
 use super::{DeliveryState, descriptor};
-use crate::codec::{Field, Reader, composite};
-use crate::types::{DecodeError, Map, Symbol, Value};
+use crate::codec::{Field, Reader, code, composite};
+use crate::types::{DecodeError, Described, Map, Symbol, Value};
 
 const SESSION_END: Symbol = Symbol::from_static("session-end");
 
@@ -71,6 +73,8 @@ pub enum TargetKind {
     Target(Target),
     /// The coordinator of transactions.
     Coordinator(Coordinator),
+    /// A terminus of some extension.
+    Other(Box<Described>),
 }
 
 impl Default for TargetKind {
@@ -103,6 +107,7 @@ impl Field for Source {
 
 impl Field for TargetKind {
     fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+        let start = reader.at();
         match descriptor::read(constructor, reader, name)? {
             Some(Target::DESCRIPTOR) => {
                 let target = Target::read_fields(reader)?;
@@ -110,7 +115,15 @@ impl Field for TargetKind {
                 Ok(Self::Target(target))
             }
             Some(Coordinator::DESCRIPTOR) => Coordinator::read_fields(reader).map(Self::Coordinator),
-            _ => Err(DecodeError::FieldType(name)),
+            // Any described value may be a terminus (2.7.3). Extensions are kept as they are, for the node to refuse
+            // the link and no more.
+            _ => {
+                reader.go_back_to(start);
+                match Value::read_data(code::DESCRIBED, reader)? {
+                    Value::Described(described) => Ok(Self::Other(described)),
+                    _ => Err(DecodeError::FieldType(name)),
+                }
+            }
         }
     }
 
@@ -118,6 +131,11 @@ impl Field for TargetKind {
         match self {
             Self::Target(target) => target.encode(buf),
             Self::Coordinator(coordinator) => coordinator.encode(buf),
+            Self::Other(described) => {
+                buf.put_u8(code::DESCRIBED);
+                described.descriptor.encode(buf);
+                described.value.encode(buf);
+            }
         }
     }
 }

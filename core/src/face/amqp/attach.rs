@@ -32,6 +32,12 @@ pub(super) fn producer_spec(container: &Bytes, attach: &Attach) -> Result<Produc
                 "transactions are not offered by this broker yet",
             ));
         }
+        Some(TargetKind::Other(_)) => {
+            return Err(refusal(
+                Reason::NotImplemented,
+                "this broker knows no such kind of target; name a queue",
+            ));
+        }
         None => {
             return Err(refusal(
                 Reason::Invalid,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use qq_proto_amqp::condition;
 use qq_proto_amqp::connection::{LinkId, OutgoingDelivery};
 use qq_proto_amqp::performative::{Attach, DeliveryState};
 
@@ -9,7 +10,7 @@ use super::attach::{consumer_reply, consumer_spec};
 use super::deliver::{message_format, tag_of};
 use super::outcome::{decode_map, encode_map, merge, outcome_of};
 use super::ports::{Consumer, PortState};
-use super::{AmqpFace, push_settle};
+use super::{AmqpFace, push_settle, refusal};
 use crate::vocab::{Command, ConsumerOpened, Delivered, DeliveryId, Outcome, Port};
 
 impl AmqpFace {
@@ -19,6 +20,7 @@ impl AmqpFace {
             Err(refusal) => return self.refuse_link(link, &refusal),
         };
         let consumer = Consumer {
+            message_size_max: attach.max_message_size.unwrap_or(0),
             attach: Some(attach),
             is_settled: spec.settled,
             seen: 0,
@@ -47,9 +49,8 @@ impl AmqpFace {
             return;
         };
         let reply = consumer_reply(&attach, opened, self.config.connection.message_size_max);
-        self.conn
-            .accept_link(link, reply)
-            .expect("the link waits for its answer");
+        // Fails only when the connection is closing: nobody waits for the answer.
+        let _ = self.conn.accept_link(link, reply);
         // A flow that came with the attach is in force already.
         self.update_permit(port);
     }
@@ -131,22 +132,44 @@ impl AmqpFace {
             return;
         }
         let (head, rest) = self.head.write(&delivered);
+        let payload = rest.as_ref().unwrap_or(&delivered.message.payload);
+        let size_max = consumer.message_size_max;
+        if size_max > 0 && (head.len() + payload.len()) as u64 > size_max {
+            return self.end_oversized(port, link);
+        }
         let out = OutgoingDelivery {
             tag: tag_of(token),
             token,
             settled: consumer.is_settled,
             message_format: message_format(delivered.message.format),
             head,
-            payload: rest.as_ref().unwrap_or(&delivered.message.payload),
+            payload,
             batchable: false,
         };
-        self.conn.send(link, out).expect("there is credit");
+        if self.conn.send(link, out).is_err() {
+            // The link is on its way out: its end puts the message back.
+            return;
+        }
         if let Some(annotations) = delivered.annotations {
             consumer.annotations.insert(token, annotations);
         }
         if consumer.seen + u64::from(self.config.permit_slice) / 2 >= consumer.limit {
             self.update_permit(port);
         }
+    }
+
+    /// The next message is larger than the peer takes (part 2, 2.7.3): the link ends and the message goes to others.
+    fn end_oversized(&mut self, port: Port, link: LinkId) {
+        self.forget_port(port);
+        self.commands.push(Command::Close {
+            port,
+            forget: true,
+            lost: false,
+        });
+        let text = "the next message is larger than the max-message-size of this link";
+        let error = refusal::error(condition::MESSAGE_SIZE_EXCEEDED, text);
+        // Fails only when the peer's detach came in the same read: the link is gone either way.
+        let _ = self.conn.detach(link, true, Some(error));
     }
 
     pub(super) fn on_drained(&mut self, port: Port) {

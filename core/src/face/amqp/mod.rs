@@ -161,9 +161,8 @@ impl AmqpFace {
 
     fn refuse_link(&mut self, link: LinkId, refusal: &Refusal) {
         log::debug!("{}: link refused: {}", self.peer.address, refusal.text);
-        self.conn
-            .refuse_link(link, refusal::error_of(refusal))
-            .expect("the link waits for its answer");
+        // Fails only when the connection is closing: nobody waits for the answer.
+        let _ = self.conn.refuse_link(link, refusal::error_of(refusal));
     }
 
     fn on_link_closed(&mut self, link: LinkId, closed: bool) {

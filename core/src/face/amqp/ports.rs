@@ -47,6 +47,8 @@ pub(super) struct Producer {
 #[derive(Debug)]
 pub(super) struct Consumer {
     pub(super) attach: PendingAttach,
+    /// Largest message that the peer takes, bytes; 0 = any.
+    pub(super) message_size_max: u64,
     /// Deliveries are settled when sent.
     pub(super) is_settled: bool,
     /// Deliveries that the broker handed over since the opening.
