@@ -2,7 +2,7 @@
 //!
 //! Time is virtual and maps have a fixed seed, so a failure here repeats exactly.
 
-use qq_conformance::bed::node::{NodeBed, NodeOptions};
+use qq_conformance::bed::node::{Delivery, NodeBed, NodeOptions};
 use qq_conformance::kit::{Env, Login};
 use qq_conformance::report;
 use qq_conformance::run::{Verdict, run_one, shared};
@@ -23,11 +23,12 @@ fn env(needs_login: bool) -> Env {
     }
 }
 
-fn run_all(scripts: Vec<Script>, needs_login: bool) {
+fn run_all(scripts: Vec<Script>, needs_login: bool, delivery: Delivery) {
     let mut outcomes = vec![];
     for script in scripts {
         let options = NodeOptions {
             needs_login,
+            delivery,
             ..NodeOptions::default()
         };
         let bed = shared(NodeBed::new(options));
@@ -46,14 +47,30 @@ fn run_all(scripts: Vec<Script>, needs_login: bool) {
     assert!(bad.is_empty(), "{}", report::text(&bad, true));
 }
 
-#[test]
-fn scripts_without_login() {
+fn open_door() -> Vec<Script> {
     let chosen: Vec<_> = scripts::all()
         .into_iter()
         .filter(|s| !s.needs.contains(&Need::Login))
         .collect();
     assert!(chosen.len() > 150, "{} scripts", chosen.len());
-    run_all(chosen, false);
+    chosen
+}
+
+#[test]
+fn scripts_as_sent() {
+    run_all(open_door(), false, Delivery::AsSent);
+}
+
+/// As a socket does it when the broker is slow: many frames in one read.
+#[test]
+fn scripts_joined() {
+    run_all(open_door(), false, Delivery::Together);
+}
+
+/// As a socket does it when the line is slow: frames cut anywhere.
+#[test]
+fn scripts_in_pieces() {
+    run_all(open_door(), false, Delivery::Pieces(61));
 }
 
 #[test]
@@ -62,5 +79,5 @@ fn scripts_with_login() {
         .into_iter()
         .filter(|s| !s.needs.contains(&Need::Anonymous))
         .collect();
-    run_all(chosen, true);
+    run_all(chosen, true, Delivery::AsSent);
 }

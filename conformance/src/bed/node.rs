@@ -18,6 +18,18 @@ use std::time::Duration;
 /// The wall clock when a bed's time begins: 2026-01-01.
 const WALL_START_MS: i64 = 1_767_225_600_000;
 
+/// How the bytes of a script reach the node: sockets may join and cut writes as they like.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// Each write by itself.
+    #[default]
+    AsSent,
+    /// All writes up to the script's next read or wait at once.
+    Together,
+    /// In pieces of this many octets.
+    Pieces(usize),
+}
+
 /// What kind of node a bed holds.
 #[derive(Debug, Clone, Default)]
 pub struct NodeOptions {
@@ -27,12 +39,16 @@ pub struct NodeOptions {
     pub first_outgoing_id: u32,
     /// Queues that exist from the start.
     pub queues: Vec<QueueSpec>,
+    /// How bytes reach the node.
+    pub delivery: Delivery,
 }
 
 #[derive(Default)]
 struct Stream {
     /// What the node has not taken yet.
     input: BytesMut,
+    /// What was sent but has not reached the node.
+    held: Vec<u8>,
     /// What the script has not read yet.
     output: Vec<u8>,
     is_closed: bool,
@@ -44,6 +60,7 @@ pub struct NodeBed {
     config: Arc<AmqpConfig>,
     streams: Vec<Stream>,
     now_ms: u64,
+    delivery: Delivery,
 }
 
 impl NodeBed {
@@ -93,6 +110,7 @@ impl NodeBed {
             config: Arc::new(config),
             streams: vec![],
             now_ms: 0,
+            delivery: options.delivery,
         }
     }
 
@@ -130,6 +148,21 @@ impl NodeBed {
         self.streams[conn.0 as usize]
             .output
             .extend_from_slice(bytes);
+    }
+
+    fn arrive(&mut self, conn: usize, bytes: &[u8]) {
+        self.streams[conn].input.extend_from_slice(bytes);
+        self.offer();
+    }
+
+    /// Lets what was held back arrive.
+    fn release(&mut self) {
+        for conn in 0..self.streams.len() {
+            let held = std::mem::take(&mut self.streams[conn].held);
+            if !held.is_empty() {
+                self.arrive(conn, &held);
+            }
+        }
     }
 
     /// Offers every stream's waiting input again; a face may have made room.
@@ -192,12 +225,18 @@ impl Bed for NodeBed {
         if self.streams[conn].is_closed {
             return false;
         }
-        self.streams[conn].input.extend_from_slice(bytes);
-        self.offer();
+        match self.delivery {
+            Delivery::AsSent => self.arrive(conn, bytes),
+            Delivery::Together => self.streams[conn].held.extend(bytes),
+            Delivery::Pieces(size) => bytes
+                .chunks(size)
+                .for_each(|piece| self.arrive(conn, piece)),
+        }
         true
     }
 
     fn recv(&mut self, conn: usize, wait_ms: u64) -> Got {
+        self.release();
         let until = self.now_ms + wait_ms;
         loop {
             let stream = &mut self.streams[conn];
@@ -214,12 +253,14 @@ impl Bed for NodeBed {
     }
 
     fn cut(&mut self, conn: usize) {
+        self.release();
         self.streams[conn].is_closed = true;
         self.node.disconnect(self.now(), ConnId(conn as u64));
         self.settle();
     }
 
     fn wait(&mut self, ms: u64) {
+        self.release();
         let until = self.now_ms + ms;
         while self.step(until) {}
     }
