@@ -1,2 +1,11 @@
-//! Skeleton.
+//! Fuzz targets as plain functions of the bytes of an input. `cargo test` replays the committed corpora through them on
+//! stable Rust; `fuzz/cargo-fuzz` wraps them for a fuzzer.
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the replay of corpora reads files"
+)]
+
+pub mod connection;
+pub mod node;
