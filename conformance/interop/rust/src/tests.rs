@@ -323,6 +323,22 @@ fn not_found<T>(attach: R<T>) -> R {
     }
 }
 
+/// Attaches a sender to a node that is going. It may go just before or just after the new link comes to it.
+async fn gone(c: &mut Conn, address: &str) -> R {
+    match c.sender(address).await {
+        Err(e) => not_found::<()>(Err(e)),
+        Ok(mut tx) => {
+            let end = async { Ok::<_, ()>(format!("{:?}", tx.on_detach().await)) };
+            let end = within("end of a link to a deleted node", end).await?;
+            if end.contains("ResourceDeleted") {
+                Ok(())
+            } else {
+                Err(format!("not amqp:resource-deleted: {end}"))
+            }
+        }
+    }
+}
+
 fn to(address: &str, v: Value) -> Msg {
     Message {
         properties: Some(Properties {
@@ -400,7 +416,7 @@ async fn request_reply(a: &Args) -> R {
         accept(&answers, &d).await?;
     }
     asker.close().await?;
-    not_found(answerer.sender(&address).await)?;
+    gone(&mut answerer, &address).await?;
     answerer.close().await
 }
 
