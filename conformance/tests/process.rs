@@ -122,16 +122,20 @@ fn silent_peers() {
             }
             works(&daemon);
         }
-        let until = Instant::now() + Duration::from_secs(15);
+        let until = Instant::now() + Duration::from_secs(30);
         for stream in &mut streams {
             let left = until.saturating_duration_since(Instant::now());
             let closed = is_closed(stream, left.max(Duration::from_millis(1)));
             assert!(closed, "a silent peer is still connected\n{}", daemon.log());
         }
         works(&daemon);
-        std::thread::sleep(Duration::from_millis(200));
-        let after = daemon.descriptors();
-        assert!(after <= before + 2, "{before} descriptors became {after}");
+        // The streams stay open on this side: what lingers for a peer's end must end by itself.
+        while daemon.descriptors() > before + 2 {
+            let now = daemon.descriptors();
+            assert!(Instant::now() < until, "{before} descriptors became {now}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        drop(streams);
     }
 }
 
