@@ -14,8 +14,9 @@ use crate::scratch::{Scratch, with_scratch};
 use crate::socket::Socket;
 use crate::timer::Timer;
 
-/// The end of a frame that came only in part is copied up to this size, so that it does not pin a read buffer.
-const COPY_MAX: usize = 16 * 1024;
+/// Input up to this size is copied to memory of its own, so that a name that a face keeps, or a frame that came only in
+/// part, does not hold on to a read buffer.
+const COPY_MAX: usize = 8 * 1024;
 /// Slices given to one write.
 const SLICES_MAX: usize = 64;
 /// After the last word: how long and how much is still read, so that unread bytes do not turn it into a reset.
@@ -163,15 +164,24 @@ impl Peer {
         if !self.socket.poll_readable(cx) {
             return Ok(());
         }
-        let mut buffer = std::mem::take(&mut scratch.input);
-        if self.rest.len() > COPY_MAX {
-            buffer = std::mem::take(&mut self.rest);
-        } else if !self.rest.is_empty() {
+        let mut buffer = if self.rest.len() > COPY_MAX {
+            std::mem::take(&mut self.rest)
+        } else {
+            let mut buffer = std::mem::take(&mut scratch.input);
             buffer.extend_from_slice(&std::mem::take(&mut self.rest));
-        }
+            buffer
+        };
         buffer.reserve(self.seat.shared.read_bytes);
         let room = buffer.capacity() - buffer.len();
-        match self.socket.poll_read(cx, &mut buffer) {
+        let poll = self.socket.poll_read(cx, &mut buffer);
+        if buffer.len() <= COPY_MAX {
+            self.rest = BytesMut::from(&buffer[..]);
+            buffer.clear();
+            scratch.input = buffer;
+        } else {
+            self.rest = buffer;
+        }
+        match poll {
             Poll::Pending => {}
             Poll::Ready(Err(error)) => return Err(End::Lost(error.to_string())),
             Poll::Ready(Ok(0)) => {
@@ -179,19 +189,20 @@ impl Peer {
                 self.face.handle_eof(now);
             }
             Poll::Ready(Ok(bytes)) => {
-                self.face.handle_input(now, &mut buffer);
+                self.face.handle_input(now, &mut self.rest);
                 // Others first, among them the broker with what this read brought.
                 if bytes == room || self.socket.poll_readable(cx) {
                     cx.waker().wake_by_ref();
                 }
             }
         }
-        if buffer.len() > COPY_MAX {
-            self.rest = buffer;
-        } else {
-            self.rest = BytesMut::from(&buffer[..]);
-            buffer.clear();
-            scratch.input = buffer;
+        if self.rest.len() <= COPY_MAX {
+            let rest = BytesMut::from(&self.rest[..]);
+            let buffer = std::mem::replace(&mut self.rest, rest);
+            if buffer.capacity() > COPY_MAX {
+                scratch.input = buffer;
+                scratch.input.clear();
+            }
         }
         Ok(())
     }
