@@ -390,3 +390,8 @@ fn unauthorized() -> AmqpError {
         info: None,
     }
 }
+
+/// The loop in the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
