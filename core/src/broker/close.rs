@@ -1,7 +1,7 @@
 //! Closing: ports, queues and connections, and what follows from each.
 
 use super::conn::PortKind;
-use super::ports::{LinkOwner, Role};
+use super::ports::Role;
 use super::{Broker, Now, quoted};
 use crate::queue::Clock;
 use crate::store::Op;
@@ -42,10 +42,7 @@ impl Broker {
         let (conn, port) = (producer.conn, producer.port);
         self.conns.conn_mut(conn).producers -= 1;
         if let Some(key) = producer.key {
-            let owner = LinkOwner { conn, port };
-            if self.links.get(&(key.clone(), Role::Producer)) == Some(&owner) {
-                self.links.remove(&(key, Role::Producer));
-            }
+            self.links.remove(&(key, Role::Producer));
         }
         if let super::ports::Target::Queue(queue) = producer.target {
             self.queues[queue].producers.remove(&slot);
@@ -70,10 +67,7 @@ impl Broker {
             queue.excluders.retain(|other| *other != slot);
         }
         if let Some(key) = consumer.key {
-            let owner = LinkOwner { conn, port };
-            if self.links.get(&(key.clone(), Role::Consumer)) == Some(&owner) {
-                self.links.remove(&(key, Role::Consumer));
-            }
+            self.links.remove(&(key, Role::Consumer));
         }
         self.mark_dirty(consumer.queue);
         self.on_link_gone(consumer.queue, conn, port);
@@ -144,19 +138,22 @@ impl Broker {
         for (conn, port) in ports {
             self.evict(at, conn, port, refusal.clone());
         }
-        let queue = self.queues.remove(slot);
-        for seq in queue.backlog.positions() {
-            self.bytes -= queue
-                .backlog
-                .entry(seq)
-                .map_or(0, |entry| entry.message.cost());
-        }
-        self.queue_names.remove(queue.spec.name.as_str());
-        self.queue_slots.remove(&id);
-        self.timers.remove(&(queue.armed_ms, slot));
         if is_durable {
             self.gate.add(Op::QueueDeleted { queue: id });
         }
+        self.apply_deleted(slot)
+    }
+
+    /// Forgets a queue without ports and its messages; returns how many there were.
+    pub(super) fn apply_deleted(&mut self, slot: usize) -> usize {
+        let queue = self.queues.remove(slot);
+        for seq in queue.backlog.positions() {
+            let entry = queue.backlog.entry(seq);
+            self.bytes -= entry.map_or(0, |entry| entry.message.cost());
+        }
+        self.queue_names.remove(queue.spec.name.as_str());
+        self.queue_slots.remove(&queue.id);
+        self.timers.remove(&(queue.armed_ms, slot));
         queue.backlog.len()
     }
 

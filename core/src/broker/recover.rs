@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Broker, Now};
 use crate::queue::{Entry, NEVER_MS};
-use crate::store::{BatchId, Op};
+use crate::store::{BatchId, Op, StoredMessage};
 
 impl Broker {
     /// Applies an operation that the store kept. To be called in the store's order, before [`Broker::recovered`].
@@ -14,51 +14,17 @@ impl Broker {
                 if self.queue_slots.contains_key(&queue)
                     || self.queue_names.contains_key(spec.name.as_str())
                 {
-                    log::error!(
-                        "the store declares queue {} twice; the first one stands",
-                        queue.0
-                    );
+                    log::error!("the store declares queue {} twice", queue.0);
                     return;
                 }
                 self.apply_declared(queue, spec);
             }
             Op::QueueDeleted { queue } => {
-                let Some(slot) = self.queue_slots.remove(&queue) else {
-                    return;
-                };
-                let queue = self.queues.remove(slot);
-                self.queue_names.remove(queue.spec.name.as_str());
-                for seq in queue.backlog.positions() {
-                    self.bytes -= queue
-                        .backlog
-                        .entry(seq)
-                        .map_or(0, |entry| entry.message.cost());
+                if let Some(slot) = self.queue_slots.get(&queue).copied() {
+                    self.apply_deleted(slot);
                 }
             }
-            Op::Enqueued(stored) => {
-                for (queue, seq) in stored.places {
-                    let Some(&slot) = self.queue_slots.get(&queue) else {
-                        continue;
-                    };
-                    let entry = Entry::new(Arc::clone(&stored.message), NEVER_MS, BatchId(0), true);
-                    if !self.queues[slot].backlog.push_at(seq.0, entry) {
-                        log::error!(
-                            "the store holds position {} of queue {} twice",
-                            seq.0,
-                            queue.0
-                        );
-                        continue;
-                    }
-                    self.bytes += stored.message.cost();
-                    let has_ttl = stored.message.envelope.ttl_ms.is_some()
-                        || stored.message.envelope.expires_at_ms.is_some()
-                        || self.queues[slot].spec.message_ttl_ms.is_some();
-                    if has_ttl {
-                        self.recovered_arrivals
-                            .push((queue, seq.0, stored.arrived_at_ms));
-                    }
-                }
-            }
+            Op::Enqueued(stored) => self.recover_message(&stored),
             Op::Removed { queue, seq } => {
                 let Some(&slot) = self.queue_slots.get(&queue) else {
                     return;
@@ -87,6 +53,31 @@ impl Broker {
                 if annotations.is_some() {
                     entry.extra.get_or_insert_default().annotations = annotations;
                 }
+            }
+        }
+    }
+
+    fn recover_message(&mut self, stored: &StoredMessage) {
+        for &(queue, seq) in &stored.places {
+            let Some(&slot) = self.queue_slots.get(&queue) else {
+                continue;
+            };
+            let entry = Entry::new(Arc::clone(&stored.message), NEVER_MS, BatchId(0), true);
+            if !self.queues[slot].backlog.push_at(seq.0, entry) {
+                log::error!(
+                    "the store holds position {} of queue {} twice",
+                    seq.0,
+                    queue.0
+                );
+                continue;
+            }
+            self.bytes += stored.message.cost();
+            let has_ttl = stored.message.envelope.ttl_ms.is_some()
+                || stored.message.envelope.expires_at_ms.is_some()
+                || self.queues[slot].spec.message_ttl_ms.is_some();
+            if has_ttl {
+                self.recovered_arrivals
+                    .push((queue, seq.0, stored.arrived_at_ms));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Tests of the broker by commands, without faces: one file per topic.
 
 mod browse;
+mod chaos;
 mod expiry;
 mod gate;
 mod harness;
@@ -10,6 +11,7 @@ mod model;
 mod order;
 mod outcomes;
 mod permits;
+mod random;
 mod recovery;
 mod routing;
 mod smoke;

@@ -5,25 +5,9 @@
 //! failure; the same seed walks the same way.
 
 use super::harness::*;
+use super::random::Random;
 use crate::broker::{BrokerConfig, QueueSpec};
 use crate::vocab::{ConsumerSpec, Delivered, Envelope, Notice, Outcome, Port};
-
-struct Random(u64);
-
-impl Random {
-    /// SplitMix64.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-
-    fn index(&mut self, len: usize) -> usize {
-        self.below(len as u64) as usize
-    }
-}
 
 #[derive(Debug)]
 struct Listed {

@@ -198,3 +198,23 @@ fn settled_consumers_leave_nothing_unsettled() {
     rig.close(B, C, true);
     assert_eq!(rig.broker.counters().messages, 1);
 }
+
+#[test]
+fn a_consumer_that_goes_in_the_middle_of_a_drain_is_not_answered() {
+    let mut rig = rig_with(0);
+    rig.consume(B, C, consumer(named("q")));
+    rig.told(B);
+    let drain = Command::Permit {
+        port: C,
+        limit: 5,
+        drain: true,
+    };
+    let close = Command::Close {
+        port: C,
+        forget: true,
+        lost: false,
+    };
+    rig.commands(B, vec![drain, close]);
+    rig.publish_all(A, P, ["m"]);
+    assert!(rig.told(B).is_empty());
+}

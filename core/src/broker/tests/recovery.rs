@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::harness::*;
 use crate::broker::{BrokerConfig, QueueSpec};
 use crate::store::{BatchId, Op};
-use crate::vocab::{Envelope, Outcome, QueueId};
+use crate::vocab::{Envelope, Outcome, QueueId, Seq};
 
 fn read(rig: &mut Rig) -> Vec<(String, u32)> {
     rig.consume(A, C, consumer(named("q")));
@@ -175,7 +175,7 @@ fn operations_that_make_no_sense_harm_nothing() {
         .recover(Op::QueueDeleted { queue: QueueId(77) });
     doubled.broker.recover(Op::Removed {
         queue: QueueId(77),
-        seq: crate::vocab::Seq(1),
+        seq: Seq(1),
     });
     assert_eq!(rig.log[0].id, BatchId(1));
     assert_eq!(read(&mut doubled), [("m".to_owned(), 0)]);
@@ -204,4 +204,22 @@ fn a_configuration_that_cannot_be_is_found_before_the_start() {
     ] {
         assert!(bad.check().is_err(), "{bad:?}");
     }
+}
+
+#[test]
+fn a_position_whose_message_the_store_forgot_is_not_given_again() {
+    let mut rig = Rig::with_q();
+    let queue = rig
+        .broker
+        .declare_queue(QueueSpec::new("q"), None)
+        .expect("it exists");
+    rig.broker.recover(Op::Removed {
+        queue,
+        seq: Seq(41),
+    });
+    rig.produce(A, P, named("q"));
+    rig.consume(A, C, consumer(named("q")));
+    rig.permit(A, C, 1);
+    rig.publish_all(A, P, ["m"]);
+    assert_eq!(rig.delivered(A, C)[0].seq, Seq(42));
 }
