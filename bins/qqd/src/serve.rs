@@ -161,3 +161,44 @@ fn reload(args: Args, users: SharedUsers, log: Log) -> impl Fn() + Send + 'stati
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Source, load};
+
+    /// The ends of every range, from the reference page: they must fit the types that they are put into.
+    #[test]
+    fn the_ends_of_every_range_can_be_used() {
+        let lowest = "[server]\nmax_frame_size = 512\nidle_timeout = \"1s\"\ndrain_grace = \"0s\"\n[limits]\n\
+            connections_max = 1\nconnections_per_ip_max = 1\nunauthenticated_max = 1\nunauthenticated_per_ip_max = 1\n\
+            first_bytes_timeout = \"10ms\"\nopen_timeout = \"10ms\"\nframe_size_before_open_max = 512\n\
+            idle_timeout_peer_min = \"1ms\"\nsessions_max = 1\nlinks_per_session_max = 1\nlinks_max = 1\n\
+            link_churn_burst = 1\nlink_churn_per_second = 1\nno_progress_frames_max = 1\nlink_credit = 1\n\
+            session_window = 1\nmessage_size_max = 1\npartial_bytes_max = 1\nunanswered_max = 1\n\
+            unanswered_bytes_max = 1\nunsent_bytes_max = \"1KiB\"\nslow_reader_timeout = \"10ms\"\nqueues_max = 1\n\
+            memory_max = \"1MiB\"\n";
+        let highest = "[server]\nmax_frame_size = \"1MiB\"\nidle_timeout = \"24h\"\nio_threads = 256\n\
+            drain_grace = \"1h\"\n[limits]\n\
+            connections_max = 1_000_000\nconnections_per_ip_max = 1_000_000\nunauthenticated_max = 1_000_000\n\
+            unauthenticated_per_ip_max = 1_000_000\nfirst_bytes_timeout = \"24h\"\nopen_timeout = \"24h\"\n\
+            frame_size_before_open_max = \"1MiB\"\nidle_timeout_peer_min = \"24h\"\nsessions_max = 65_535\n\
+            links_per_session_max = 65_536\nlinks_max = 4_096\nlink_churn_burst = 1_000_000\n\
+            link_churn_per_second = 1_000_000\nno_progress_frames_max = 1_000_000_000\nlink_credit = 65_536\n\
+            session_window = 1_000_000\nmessage_size_max = \"1GiB\"\npartial_bytes_max = \"4GiB\"\n\
+            unanswered_max = 1_000_000\nunanswered_bytes_max = \"4GiB\"\nunsent_bytes_max = \"4GiB\"\n\
+            slow_reader_timeout = \"24h\"\nqueues_max = 10_000_000\nmemory_max = \"1024GiB\"\n";
+        for (text, connections, memory) in [(lowest, 1, 1 << 20), (highest, 1_000_000, 1 << 40)] {
+            let source = Source {
+                path: "test".to_owned(),
+                text: text.to_owned(),
+            };
+            let config = load(Some(&source), []).expect("valid");
+            let users = SharedUsers::default();
+            let socket = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+            let runtime = runtime_config(&config, socket, &users);
+            assert_eq!(runtime.connections_max, connections);
+            assert_eq!(broker_config(&config).limits.memory_max_bytes, memory);
+        }
+    }
+}

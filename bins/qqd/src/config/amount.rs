@@ -38,7 +38,7 @@ impl Size {
     /// The value in a type that its upper bound fits.
     ///
     /// # Panics
-    /// When the bound does not fit: a mistake in this crate, which the tests find by reading every setting.
+    /// When the bound does not fit: a mistake in this crate, which a test of `serve` looks for.
     pub(crate) fn to<T: TryFrom<u64>>(self) -> T {
         T::try_from(self.value)
             .ok()
@@ -143,7 +143,7 @@ impl Span {
     /// The milliseconds in a type that the upper bound fits.
     ///
     /// # Panics
-    /// When the bound does not fit: a mistake in this crate, which the tests find by reading every setting.
+    /// When the bound does not fit: a mistake in this crate, which a test of `serve` looks for.
     pub(crate) fn to<T: TryFrom<u64>>(self) -> T {
         T::try_from(self.ms)
             .ok()

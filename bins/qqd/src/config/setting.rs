@@ -71,7 +71,7 @@ impl Number {
     /// The value in a type that its upper bound fits.
     ///
     /// # Panics
-    /// When the bound does not fit: a mistake in this crate, which the tests find by reading every setting.
+    /// When the bound does not fit: a mistake in this crate, which a test of `serve` looks for.
     pub(crate) fn to<T: TryFrom<u64>>(self) -> T {
         T::try_from(self.value)
             .ok()
