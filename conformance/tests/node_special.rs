@@ -206,3 +206,30 @@ fn one_id_in_two_directions() {
         "{left:?}"
     );
 }
+
+/// OU-07 (d): the queue goes between attach and transfer: the link is closed, or the message comes
+/// back as released; accepted it is not.
+#[test]
+fn a_queue_deleted_under_its_publisher() {
+    let mut b = bench(NodeOptions::default());
+    let mut p = well(b.kit.session(), &b.kit);
+    well(p.sender("s1", 0, "q1"), &b.kit);
+    well(p.credit_wait(0), &b.kit);
+    let deleted = b
+        .node
+        .borrow_mut()
+        .administer(|broker, now| broker.delete_queue(now, "q1"));
+    assert!(deleted.is_ok(), "{deleted:?}");
+    p.publish(0, 0, &message::data(b"late"));
+    let answer = p.want_where("disposition or detach", |f| {
+        ["disposition", "detach"].contains(&f.name())
+    });
+    let answer = well(answer, &b.kit);
+    if answer.name() == "detach" {
+        assert_eq!(answer.condition(), "amqp:resource-deleted");
+    } else {
+        assert_eq!(answer.state(), "released");
+    }
+    well(p.sync(), &b.kit);
+    well(p.close(), &b.kit);
+}
