@@ -181,7 +181,9 @@ impl AmqpFace {
             return;
         };
         if !consumer.is_draining || !consumer.is_drain_asked {
-            return;
+            // The drain was taken back meanwhile, but the broker counts the permit as used up all the same.
+            consumer.limit = consumer.seen;
+            return self.update_permit(port);
         }
         consumer.is_drain_asked = false;
         let is_slice_used_up = consumer.seen == consumer.limit;
