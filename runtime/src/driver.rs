@@ -190,12 +190,13 @@ impl Driver {
         let level = self.shutdown.poll_level(cx);
         if matches!(self.phase, Phase::Serving) && level > 0 {
             log::info!("draining {} connections", self.shared.admission().open());
+            self.broker.drain();
             self.phase = Phase::Draining {
                 until: now.mono + self.drain_grace,
             };
         }
         if let Phase::Draining { until } = self.phase
-            && (level > 1 || until <= now.mono || self.broker.counters().unsettled == 0)
+            && (level > 1 || until <= now.mono || self.broker.is_drained())
         {
             let text = "the node is going down; connect again".into();
             self.close(
