@@ -188,15 +188,17 @@ impl Connection {
         let Some(session) = self.sessions.find_mut(id.0) else { return };
         let mut links = core::mem::take(&mut session.flow_links);
         let is_due = core::mem::take(&mut session.wants_flow);
-        if links.is_empty() && is_due {
-            self.write_session_flow(id);
-        }
+        let mut is_window_open = !is_due;
         for slot in links.drain(..) {
             if let Some((key, link)) = self.links.at_mut(slot)
                 && link.wants_flow
             {
                 self.write_link_flow(LinkId(key));
+                is_window_open = true;
             }
+        }
+        if !is_window_open {
+            self.write_session_flow(id);
         }
         // The room is kept for the next time: a busy link is listed again and again.
         if let Some(session) = self.sessions.find_mut(id.0) {

@@ -72,6 +72,8 @@ const OUTGOING_WINDOW: u32 = i32::MAX as u32;
 const FRAME_QUARTERS: u32 = 4;
 /// Quarters that one transfer of ours, or one whole delivery of the peer, pays back.
 const PROGRESS_TRANSFER: u64 = 32;
+/// Room for events that a busy connection keeps.
+const EVENTS_KEPT_MAX: usize = 512;
 /// Frames of allowance that come back each second.
 const NO_PROGRESS_RATE: u32 = 100;
 
@@ -344,12 +346,11 @@ impl Connection {
         self.sessions.keys().map(SessionId).collect()
     }
 
-    /// Part of the way to 3 KiB for an idle connection: a queue that was long once is not kept.
+    /// A queue that was very long once is not kept; one of common length is, until the next timeout.
     fn trim_events(&mut self) {
-        if self.state == State::Opened && self.events.capacity() <= 64 && self.links.len() > 0 {
-            return;
+        if self.state != State::Opened || self.events.capacity() > EVENTS_KEPT_MAX {
+            self.events = VecDeque::new();
         }
-        self.events = VecDeque::new();
     }
 
     /// An empty frame, or one that says nothing.

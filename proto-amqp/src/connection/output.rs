@@ -28,6 +28,11 @@ impl Output {
         self.ready_bytes + self.scratch.len()
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.ready.capacity() + self.scratch.capacity()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.scratch.is_empty()
     }

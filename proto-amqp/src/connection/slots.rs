@@ -59,6 +59,11 @@ impl<T> Slots<T> {
         self.entries.len()
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.entries.capacity()
+    }
+
     /// Keys in slot order.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
         self.entries.iter().map(|(slot, (generation, _))| Key {

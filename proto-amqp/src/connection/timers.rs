@@ -68,6 +68,10 @@ impl Connection {
     /// Lets deadlines that have passed take effect.
     pub fn handle_timeout(&mut self, now: Duration) {
         self.see(now);
+        if self.events.is_empty() {
+            // Timeouts are for the quiet: what was room for traffic is given back.
+            self.events = alloc::collections::VecDeque::new();
+        }
         let is_past = |deadline: Option<Duration>| deadline.is_some_and(|deadline| deadline <= now);
         match self.state {
             State::Done => {}

@@ -9,6 +9,7 @@ mod handshake;
 mod heartbeat;
 mod link;
 mod link_flow;
+mod memory;
 mod performatives;
 mod session_flow;
 mod settlement;

@@ -138,3 +138,17 @@ fn window_violation_ends_the_session() {
     peer.feed("0000000c0200000000531745").feed(BEGIN);
     assert!(matches!(peer.bodies()[..], [Performative::Begin(_)]), "the channel is free again");
 }
+
+/// A link that is listed for a flow and answered an echo meanwhile must not swallow the session's own flow.
+#[test]
+fn window_opens_though_a_listed_link_has_nothing_to_say() {
+    let (mut peer, link) = Peer::attached(Config { incoming_window: 4, ..config() }, SND);
+    peer.conn.grant(link, 10).expect("receiver");
+    // One read: an echo that answers for the grant, then half a window of transfers.
+    let mut read = frame(&Flow { echo: true, ..credit(0, 0) }, b"");
+    (0..2).for_each(|id| read.extend(frame(&transfer(0, id), b"x")));
+    peer.feed_bytes(&read);
+    let flows = peer.flows();
+    let last = flows.last().expect("flows");
+    assert_eq!((flows.len(), last.next_incoming_id, last.incoming_window), (2, Some(2), 4));
+}
