@@ -233,3 +233,28 @@ fn a_queue_deleted_under_its_publisher() {
     well(p.sync(), &b.kit);
     well(p.close(), &b.kit);
 }
+
+/// A delivery cut into far more frames than its size can explain is refused, not stored: else a
+/// peer buys work with next to no bytes.
+#[test]
+fn a_delivery_in_crumbs() {
+    let mut b = bench(NodeOptions::default());
+    let mut p = well(b.kit.session(), &b.kit);
+    well(p.sender("s1", 0, "q1"), &b.kit);
+    well(p.credit_wait(0), &b.kit);
+    let payload = message::data(&[7; 400]);
+    let last = payload.len() - 1;
+    for (n, octet) in payload.iter().enumerate() {
+        let transfer = if n == 0 {
+            p.transfer(0, 0)
+        } else {
+            perf("transfer").with("handle", 0u32)
+        };
+        p.send_with(0, transfer.with("more", n < last), &[*octet]);
+    }
+    let answer = p.want_where("detach or end", |f| ["detach", "end"].contains(&f.name()));
+    let answer = well(answer, &b.kit);
+    assert_eq!(answer.condition(), "amqp:resource-limit-exceeded");
+    p.cut();
+    assert!(well(b.kit.bodies("q1"), &b.kit).is_empty());
+}

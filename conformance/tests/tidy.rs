@@ -27,7 +27,6 @@ const LONG_FUNCTIONS: &[&str] = &[
     "bins/qqd/src/config/topology.rs::keys",
     "bins/qqd/tests/config.rs::cf_01_unknown_and_misplaced_keys_are_refused_with_a_hint",
     "conformance/interop/rust/src/values.rs::differences",
-    "core/src/broker/recover.rs::recover",
     "proto-amqp/src/connection/link/incoming.rs::on_first_transfer",
 ];
 

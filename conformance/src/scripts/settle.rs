@@ -93,6 +93,13 @@ pub(super) const SCRIPTS: &[Script] = &[
         "dispositions for ids that never were are skipped",
         unknown_ids,
     ),
+    Script::new(
+        AREA,
+        "SE-13",
+        &["2.7.6-c", "2.6.12-d", "2.6.12-b"],
+        "the broker's dispositions leave out a delivery that is still on its way",
+        gap_in_the_middle,
+    ),
 ];
 
 fn disposition(first: u32, last: u32, state: &str) -> Perf {
@@ -410,5 +417,41 @@ fn unknown_ids(k: &mut Kit) -> Done {
         .with("state", Value::Null);
     p.send(0, null_state);
     p.sync()?;
+    p.close()
+}
+
+fn gap_in_the_middle(k: &mut Kit) -> Done {
+    let mut p = k.session()?;
+    p.sender("s1", 0, "q1")?;
+    p.sender("s2", 2, "q1")?;
+    p.credit_wait(0)?;
+    p.credit_wait(2)?;
+    let whole = message::data(b"whole");
+    let mut bytes = vec![];
+    for (handle, id, more) in [(0, 0, false), (2, 1, true), (0, 2, false)] {
+        let transfer = p.transfer(handle, id).with("more", more);
+        let end = if more { 4 } else { whole.len() };
+        bytes.extend(crate::wire::frame_bytes(
+            0,
+            0,
+            Some(&transfer),
+            &whole[..end],
+        ));
+    }
+    let placed = p.place(bytes);
+    p.raw(&placed);
+    same!(p.outcome(0)?, "accepted", "outcome of the first");
+    same!(p.outcome(2)?, "accepted", "outcome of the third");
+    p.pump(200)?;
+    for frame in p.take("disposition") {
+        let first = frame.number("first").unwrap_or(0);
+        let last = frame.number("last").unwrap_or(first);
+        ensure!(
+            !(first..=last).contains(&1),
+            "{frame:?} covers a delivery that is not whole"
+        );
+    }
+    p.send_with(0, perf("transfer").with("handle", 2u32), &whole[4..]);
+    same!(p.outcome(1)?, "accepted", "outcome of the second");
     p.close()
 }
