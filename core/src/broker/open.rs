@@ -299,7 +299,12 @@ impl Broker {
                 text,
             });
         }
-        self.make_queue(QueueSpec::new(name), None)
+        let spec = QueueSpec {
+            name,
+            exclusive: false,
+            ..self.config.auto_create_spec.clone()
+        };
+        self.make_queue(spec, None)
     }
 
     /// A queue for one link, under a name that no other link of this process gets.

@@ -65,6 +65,13 @@ impl QueueSpec {
     }
 }
 
+impl Default for QueueSpec {
+    /// [`QueueSpec::new`] without a name, which is to be filled in.
+    fn default() -> Self {
+        Self::new("")
+    }
+}
+
 /// Bounds of the broker itself; those of a connection are its face's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -97,6 +104,8 @@ pub struct BrokerConfig {
     pub auto_create_queues: bool,
     /// Names with one of these beginnings are never made on attach.
     pub auto_create_except: Vec<String>,
+    /// What a queue made on attach is like; its name is that of the address, and it is never exclusive.
+    pub auto_create_spec: QueueSpec,
     /// Seed of the hash maps: any number, other in every run except when a run is to be repeated.
     pub hash_seed: u64,
 }

@@ -53,6 +53,9 @@ fn chaos_config(seed: u64) -> BrokerConfig {
     }
 }
 
+/// A settlement: port, first and last delivery.
+type Asked = (ConnId, Port, u64, u64);
+
 /// What the world outside knows about the messages of `q`.
 #[derive(Default)]
 struct Known {
@@ -66,7 +69,7 @@ struct Known {
     /// Unsettled deliveries, by (connection, port, delivery).
     held: BTreeMap<(ConnId, Port, u64), String>,
     /// Settlements that wait for `Settled`, in order: by port, first and last delivery, and what they ended.
-    asked: Vec<((ConnId, Port, u64, u64), Vec<String>)>,
+    asked: Vec<(Asked, Vec<String>)>,
 }
 
 struct Chaos {

@@ -290,3 +290,40 @@ fn op_03_a_draining_broker_delivers_nothing_and_finishes_the_rest() {
     assert!(rig.broker.is_drained());
     assert!(rig.told(B).is_empty());
 }
+
+#[test]
+fn a_settlement_asked_for_twice_waits_for_the_batch_of_the_first() {
+    let mut rig = rig();
+    rig.publish(A, P, message("0", durable()));
+    rig.persist_one();
+    rig.publish(A, P, message("1", durable()));
+    rig.settle(B, C, 0, 0, Outcome::Accepted);
+    rig.told(B);
+    assert_eq!(rig.batches.len(), 2);
+    let (first, last) = (DeliveryId(0), DeliveryId(0));
+    rig.command(
+        B,
+        Command::Settle {
+            port: C,
+            first,
+            last,
+            outcome: Outcome::Accepted,
+            confirm: true,
+        },
+    );
+    rig.permit(B, C, 0);
+    rig.persist_one();
+    let settled = |told: Vec<Notice>| {
+        told.contains(&Notice::Settled {
+            port: C,
+            first,
+            last,
+        })
+    };
+    assert!(
+        !settled(rig.told(B)),
+        "the settlement is in the second batch"
+    );
+    rig.persist_one();
+    assert!(settled(rig.told(B)));
+}

@@ -272,3 +272,31 @@ fn publishes_to_ports_that_are_not_open_are_dropped() {
     assert!(rig.told(A).is_empty());
     assert_eq!(rig.broker.counters().messages, 0);
 }
+
+#[test]
+fn queues_made_on_attach_follow_their_template() {
+    let auto_create_spec = QueueSpec {
+        name: "ignored".to_owned(),
+        max_length: Some(1),
+        exclusive: true,
+        ..QueueSpec::default()
+    };
+    let mut rig = Rig::new(BrokerConfig {
+        auto_create_queues: true,
+        auto_create_spec,
+        ..BrokerConfig::default()
+    });
+    rig.produce(A, P, named("fresh"));
+    rig.produce(B, P, named("fresh"));
+    rig.told(A);
+    rig.publish_all(A, P, ["0", "1"]);
+    let full = Verdict::Rejected(Reason::LimitExceeded);
+    assert_eq!(rig.verdicts(A), [(0, 0, Verdict::Accepted), (1, 1, full)]);
+    assert_eq!(
+        (
+            rig.broker.counters().queues,
+            rig.broker.counters().producers
+        ),
+        (1, 2)
+    );
+}
