@@ -8,4 +8,7 @@
 )]
 
 pub mod connection;
+pub mod frames;
 pub mod node;
+pub mod sections;
+pub mod types;

@@ -51,7 +51,7 @@ impl<'b> ListWriter<'b> {
         if kept_count == 0 {
             buf.truncate(start - 3);
             buf.put_u8(code::LIST0);
-        } else if content + 1 <= 255 {
+        } else if content < 255 {
             buf[start - 2] = content as u8 + 1;
             buf[start - 1] = kept_count;
         } else {
@@ -111,12 +111,12 @@ pub(crate) fn put_binary(buf: &mut BytesMut, code8: u8, bytes: &[u8]) {
 
 /// Encoded length of a list, map or array with this much content behind the count.
 pub(crate) const fn compound_len(count: usize, content: usize) -> usize {
-    if content + 1 <= 255 && count <= 255 { 3 + content } else { 9 + content }
+    if content < 255 && count <= 255 { 3 + content } else { 9 + content }
 }
 
 /// Appends constructor, size and count of a list, map or array. The short form's size byte counts itself the count.
 pub(crate) fn put_compound(buf: &mut BytesMut, code8: u8, count: usize, content: usize) {
-    if content + 1 <= 255 && count <= 255 {
+    if content < 255 && count <= 255 {
         buf.put_slice(&[code8, content as u8 + 1, count as u8]);
     } else {
         buf.put_u8(code8 + 0x10);
