@@ -378,3 +378,24 @@ fn a_port_number_in_use_is_refused_and_harms_nothing() {
         (1, 1)
     );
 }
+
+#[test]
+fn a_dynamic_node_that_was_emptied_stays_while_its_maker_is_there() {
+    for lifetime in [
+        LifetimePolicy::DeleteOnClose,
+        LifetimePolicy::DeleteOnNoLinks,
+        LifetimePolicy::DeleteOnNoMessages,
+        LifetimePolicy::DeleteOnNoLinksOrMessages,
+    ] {
+        let mut rig = Rig::new(config([]));
+        let name = make_dynamic(&mut rig, lifetime);
+        rig.produce(B, P, named(&name));
+        for round in 0..2 {
+            rig.publish_all(B, P, ["reply"]);
+            rig.permit(A, C, round + 1);
+            assert_eq!(rig.texts(A, C), ["reply"], "{lifetime:?}");
+            rig.settle(A, C, round, round, Outcome::Accepted);
+            assert_eq!(rig.broker.counters().queues, 1, "{lifetime:?}");
+        }
+    }
+}
