@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use qq_proto_amqp::connection::{
-    Config, Connection, Credentials, Event, IncomingId, LinkId, LinkReply, NewLink, OutgoingDelivery, SaslCode,
-    SessionId, Side,
+    Config, Connection, Credentials, Event, IncomingId, LinkId, LinkReply, NewLink,
+    OutgoingDelivery, SaslCode, SessionId, Side,
 };
 use qq_proto_amqp::performative::{
-    AmqpError, DeliveryState, Performative, RcvSettleMode, SaslPerformative, SndSettleMode, Source, Target,
-    TargetKind,
+    AmqpError, DeliveryState, Performative, RcvSettleMode, SaslPerformative, SndSettleMode, Source,
+    Target, TargetKind,
 };
 use qq_proto_amqp::types::{DeliveryTag, Str, Symbol, Value};
 
@@ -31,7 +31,9 @@ pub fn connection_client(data: &[u8]) {
 }
 
 fn run(side: Side, data: &[u8]) {
-    let Some((seed, wire)) = data.split_first_chunk::<2>() else { return };
+    let Some((seed, wire)) = data.split_first_chunk::<2>() else {
+        return;
+    };
     let seed = u32::from(u16::from_be_bytes(*seed));
     check_cuts(side, seed, wire);
     let mut embedder = Embedder::new(side, seed);
@@ -80,7 +82,10 @@ fn config(side: Side, seed: u32) -> Config {
     };
     if side == Side::Server {
         config.sasl.required = seed & 2 != 0;
-        config.sasl.mechanisms = vec![Symbol::from_static("ANONYMOUS"), Symbol::from_static("PLAIN")];
+        config.sasl.mechanisms = vec![
+            Symbol::from_static("ANONYMOUS"),
+            Symbol::from_static("PLAIN"),
+        ];
     } else if seed & 2 != 0 {
         let (user, password) = ("guest".to_owned(), "guest".to_owned());
         config.sasl.credentials = Some(Credentials::Plain { user, password });
@@ -96,7 +101,9 @@ fn check_cuts(side: Side, seed: u32, wire: &[u8]) {
         let (mut log, mut dice, mut rest) = (String::new(), dice, wire);
         let mut input = BytesMut::new();
         while !rest.is_empty() {
-            let cut = dice.as_mut().map_or(rest.len(), |dice| dice.cut(rest.len()));
+            let cut = dice
+                .as_mut()
+                .map_or(rest.len(), |dice| dice.cut(rest.len()));
             input.extend_from_slice(&rest[..cut]);
             rest = &rest[cut..];
             conn.handle_input(Duration::ZERO, &mut input);
@@ -111,7 +118,11 @@ fn check_cuts(side: Side, seed: u32, wire: &[u8]) {
         }
         log
     };
-    assert_eq!(events_of(None), events_of(Some(Dice(seed))), "cuts change nothing");
+    assert_eq!(
+        events_of(None),
+        events_of(Some(Dice(seed))),
+        "cuts change nothing"
+    );
 }
 
 struct Embedder {
@@ -164,13 +175,24 @@ impl Embedder {
                     self.sessions.extend(self.conn.begin());
                 }
                 Event::SessionBegun(session) => self.on_begun(session),
-                Event::SessionEnded { session, .. } => self.sessions.retain(|known| *known != session),
-                Event::Attached { link, .. } => self.on_attached(link),
-                Event::LinkClosed { link, unsettled, .. } => {
-                    assert!(self.links.remove(&link), "a link ends once");
-                    assert!(unsettled.iter().all(|token| *token < self.tokens), "tokens are ours");
+                Event::SessionEnded { session, .. } => {
+                    self.sessions.retain(|known| *known != session)
                 }
-                Event::Delivery { delivery, settled: false, .. } => self.deliveries.push(delivery),
+                Event::Attached { link, .. } => self.on_attached(link),
+                Event::LinkClosed {
+                    link, unsettled, ..
+                } => {
+                    assert!(self.links.remove(&link), "a link ends once");
+                    assert!(
+                        unsettled.iter().all(|token| *token < self.tokens),
+                        "tokens are ours"
+                    );
+                }
+                Event::Delivery {
+                    delivery,
+                    settled: false,
+                    ..
+                } => self.deliveries.push(delivery),
                 Event::Closed { .. } => {
                     assert!(self.links.is_empty(), "links end before the connection");
                     self.is_closed = true;
@@ -192,8 +214,14 @@ impl Embedder {
         let new = NewLink {
             name: Str::from_static(name),
             is_sender: self.dice.roll(2) == 0,
-            source: Some(Source { address: address.clone(), ..Source::default() }),
-            target: Some(TargetKind::Target(Target { address, ..Target::default() })),
+            source: Some(Source {
+                address: address.clone(),
+                ..Source::default()
+            }),
+            target: Some(TargetKind::Target(Target {
+                address,
+                ..Target::default()
+            })),
             snd_settle_mode: SndSettleMode::Mixed,
             rcv_settle_mode: RcvSettleMode::First,
             max_message_size: None,
@@ -221,7 +249,11 @@ impl Embedder {
     /// One command or the passage of time. Errors are the answer to what cannot be; only panics count here.
     fn act(&mut self) {
         let pick = self.dice.roll(64) as usize;
-        let link = self.links.iter().nth(pick % self.links.len().max(1)).copied();
+        let link = self
+            .links
+            .iter()
+            .nth(pick % self.links.len().max(1))
+            .copied();
         let time = Duration::from_millis(u64::from(self.dice.roll(40_000)));
         match (self.dice.roll(14), link) {
             (0, _) => self.pass(time),
@@ -229,9 +261,17 @@ impl Embedder {
             (3, Some(link)) => _ = self.conn.grant_drain(link, self.dice.roll(20)),
             (4..=6, Some(link)) => self.send(link),
             (7, Some(link)) => _ = self.conn.drained(link),
-            (8, Some(link)) => _ = self.conn.settle_outgoing(link, u64::from(self.dice.roll(8)), None),
+            (8, Some(link)) => {
+                _ = self
+                    .conn
+                    .settle_outgoing(link, u64::from(self.dice.roll(8)), None)
+            }
             (9, Some(link)) => _ = self.conn.abort(link, self.tokens.saturating_sub(1)),
-            (10, Some(link)) if pick < 16 => _ = self.conn.detach(link, pick % 2 == 0, Some(error())),
+            (10, Some(link)) if pick < 16 => {
+                _ = self
+                    .conn
+                    .detach(link, pick.is_multiple_of(2), Some(error()))
+            }
             (11, _) if pick < 4 => {
                 if let Some(session) = self.sessions.first() {
                     _ = self.conn.end(*session, None);
@@ -240,9 +280,15 @@ impl Embedder {
             (11, _) if pick == 63 => self.conn.close(Some(error())),
             (12, _) if pick < 8 => self.sessions.extend(self.conn.begin()),
             _ => {
-                let state = if pick % 2 == 0 { DeliveryState::Accepted } else { DeliveryState::Released };
+                let state = if pick.is_multiple_of(2) {
+                    DeliveryState::Accepted
+                } else {
+                    DeliveryState::Released
+                };
                 for delivery in self.deliveries.drain(..) {
-                    _ = self.conn.settle(delivery, state.clone(), pick % 8 != 0);
+                    _ = self
+                        .conn
+                        .settle(delivery, state.clone(), !pick.is_multiple_of(8));
                 }
             }
         }
@@ -272,7 +318,8 @@ impl Embedder {
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         for _ in 0..1_000 {
-            let Some(deadline) = self.conn.poll_timeout().filter(|deadline| *deadline <= end) else {
+            let Some(deadline) = self.conn.poll_timeout().filter(|deadline| *deadline <= end)
+            else {
                 self.now = end;
                 return;
             };
@@ -295,14 +342,20 @@ impl Embedder {
     }
 
     fn finish(mut self, came: usize) {
-        assert!(self.conn.unsent_bytes() <= 65_536 + came * 64 + self.sent_bytes, "output in proportion to input");
+        assert!(
+            self.conn.unsent_bytes() <= 65_536 + came * 64 + self.sent_bytes,
+            "output in proportion to input"
+        );
         self.conn.handle_eof(self.now);
         self.take_events();
         assert!(self.is_closed, "the end is told");
         let mut out = VecDeque::new();
         while self.conn.poll_transmit(self.now, &mut out, 1 << 20) > 0 {}
         assert!(self.conn.is_done());
-        assert_eq!((self.conn.poll_timeout(), self.conn.unsent_bytes()), (None, 0));
+        assert_eq!(
+            (self.conn.poll_timeout(), self.conn.unsent_bytes()),
+            (None, 0)
+        );
         self.out.extend(out.into_iter().flatten());
         check_output(&self.out);
     }
@@ -317,7 +370,10 @@ fn check_output(mut out: &[u8]) {
         }
         let [a, b, c, d, offset, kind, ..] = *start;
         let size = u32::from_be_bytes([a, b, c, d]) as usize;
-        assert!(size >= 8 && offset == 2 && kind <= 1, "a frame header: {start:02x?}");
+        assert!(
+            size >= 8 && offset == 2 && kind <= 1,
+            "a frame header: {start:02x?}"
+        );
         if out.len() < size {
             return;
         }
@@ -333,5 +389,9 @@ fn check_output(mut out: &[u8]) {
 }
 
 fn error() -> AmqpError {
-    AmqpError { condition: qq_proto_amqp::condition::NOT_ALLOWED, description: None, info: None }
+    AmqpError {
+        condition: qq_proto_amqp::condition::NOT_ALLOWED,
+        description: None,
+        info: None,
+    }
 }

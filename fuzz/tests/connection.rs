@@ -1,10 +1,14 @@
 //! Replays the committed corpora of the connection targets.
 
+#![expect(clippy::disallowed_methods, reason = "corpora are files")]
+
 use std::fs;
 use std::path::Path;
 
 fn replay(name: &str, target: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(name);
     let mut count = 0;
     for entry in fs::read_dir(&folder).expect("the corpus is there") {
         let path = entry.expect("readable").path();

@@ -43,9 +43,12 @@ impl Bucket {
         if self.used_milli <= self.burst_milli {
             return false;
         }
-        let elapsed_ms = u64::try_from(now.saturating_sub(self.refilled_at).as_millis()).unwrap_or(u64::MAX);
+        let elapsed_ms =
+            u64::try_from(now.saturating_sub(self.refilled_at).as_millis()).unwrap_or(u64::MAX);
         self.refilled_at = now;
-        self.used_milli = self.used_milli.saturating_sub(elapsed_ms.saturating_mul(self.rate_per_s));
+        self.used_milli = self
+            .used_milli
+            .saturating_sub(elapsed_ms.saturating_mul(self.rate_per_s));
         self.used_milli > self.burst_milli
     }
 }

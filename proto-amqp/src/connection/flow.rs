@@ -63,10 +63,17 @@ impl Connection {
 
     /// Gives credit back when a drain is due and nothing that may still be sent is queued.
     pub(super) fn finish_drain(&mut self, id: LinkId) {
-        let Some(link) = self.links.find_mut(id.0) else { return };
+        let Some(link) = self.links.find_mut(id.0) else {
+            return;
+        };
         let (state, credit) = (link.state, link.credit);
-        let Some(outgoing) = link.outgoing() else { return };
-        let has_begun = outgoing.queue.front().is_some_and(|front| front.started_as.is_some());
+        let Some(outgoing) = link.outgoing() else {
+            return;
+        };
+        let has_begun = outgoing
+            .queue
+            .front()
+            .is_some_and(|front| front.started_as.is_some());
         if !outgoing.is_drained || has_begun || (credit > 0 && !outgoing.queue.is_empty()) {
             return;
         }
@@ -85,7 +92,10 @@ impl Connection {
 
     pub(super) fn on_flow(&mut self, session: SessionId, flow: &Flow) -> Result<(), Violation> {
         self.charge_quarter_frame();
-        let known = self.sessions.find_mut(session.0).ok_or(Violation::ChannelNotBegun)?;
+        let known = self
+            .sessions
+            .find_mut(session.0)
+            .ok_or(Violation::ChannelNotBegun)?;
         if !known.update_remote_window(flow.next_incoming_id, flow.incoming_window) {
             return Err(Violation::NextIncomingIdAhead);
         }
@@ -106,9 +116,19 @@ impl Connection {
         }
     }
 
-    fn on_link_flow(&mut self, session: SessionId, handle: u32, flow: &Flow) -> Result<(), Violation> {
-        let slot = self.sessions.find(session.0).and_then(|session| session.link_in(handle));
-        let (key, link) = slot.and_then(|slot| self.links.at_mut(slot)).ok_or(Violation::HandleUnattached)?;
+    fn on_link_flow(
+        &mut self,
+        session: SessionId,
+        handle: u32,
+        flow: &Flow,
+    ) -> Result<(), Violation> {
+        let slot = self
+            .sessions
+            .find(session.0)
+            .and_then(|session| session.link_in(handle));
+        let (key, link) = slot
+            .and_then(|slot| self.links.at_mut(slot))
+            .ok_or(Violation::HandleUnattached)?;
         let id = LinkId(key);
         if link.state == LinkState::DetachSent {
             return Ok(());
@@ -132,7 +152,12 @@ impl Connection {
                 }
                 let credit = self.credit(id);
                 let drain = flow.drain;
-                self.events.push_back(Event::Flow { link: id, credit, drain, available: flow.available });
+                self.events.push_back(Event::Flow {
+                    link: id,
+                    credit,
+                    drain,
+                    available: flow.available,
+                });
                 // The answer to a drain is a flow already; a second one would be one too many.
                 if flow.echo && !flow.drain {
                     self.answer_link_echo(id, is_pending);
@@ -140,7 +165,10 @@ impl Connection {
             }
             End::Incoming(_) => {
                 // The sender's count is what counts; its link-credit is ours and not listened to (2.7.4).
-                let ahead = flow.delivery_count.and_then(|count| ahead_of(count, link.delivery_count)).unwrap_or(0);
+                let ahead = flow
+                    .delivery_count
+                    .and_then(|count| ahead_of(count, link.delivery_count))
+                    .unwrap_or(0);
                 if ahead > 0 && ahead <= link.credit {
                     link.delivery_count = link.delivery_count.wrapping_add(ahead);
                     link.credit -= ahead;
@@ -148,7 +176,12 @@ impl Connection {
                 let (credit, drain) = (link.credit, link.drain);
                 if ahead > 0 || drain {
                     link.drain = drain && credit > 0;
-                    self.events.push_back(Event::Flow { link: id, credit, drain, available: flow.available });
+                    self.events.push_back(Event::Flow {
+                        link: id,
+                        credit,
+                        drain,
+                        available: flow.available,
+                    });
                 }
                 if flow.echo {
                     self.answer_link_echo(id, is_pending);
@@ -169,14 +202,18 @@ impl Connection {
 
     /// A flow for this link goes out with the next hand-over, or behind our attach.
     pub(super) fn list_flow(&mut self, id: LinkId) {
-        let Some(link) = self.links.find_mut(id.0) else { return };
+        let Some(link) = self.links.find_mut(id.0) else {
+            return;
+        };
         let is_attached = link.state == LinkState::Attached;
         let is_listed = core::mem::replace(&mut link.wants_flow, true);
         let session_id = link.session;
         if !is_attached {
             return;
         }
-        let Some(session) = self.sessions.find_mut(session_id.0) else { return };
+        let Some(session) = self.sessions.find_mut(session_id.0) else {
+            return;
+        };
         if !is_listed || !session.flow_links.contains(&id.0.slot) {
             session.flow_links.push(id.0.slot);
         }
@@ -185,7 +222,9 @@ impl Connection {
 
     /// Writes the flows that are due on a session.
     pub(super) fn flush_flows(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.find_mut(id.0) else { return };
+        let Some(session) = self.sessions.find_mut(id.0) else {
+            return;
+        };
         let mut links = core::mem::take(&mut session.flow_links);
         let is_due = core::mem::take(&mut session.wants_flow);
         let mut is_window_open = !is_due;
@@ -212,7 +251,10 @@ impl Connection {
         session.incoming_window = i64::from(self.config.incoming_window);
         session.wants_flow = false;
         let flow = Flow {
-            next_incoming_id: session.channel_in.is_some().then_some(session.next_incoming_id),
+            next_incoming_id: session
+                .channel_in
+                .is_some()
+                .then_some(session.next_incoming_id),
             incoming_window: self.config.incoming_window,
             next_outgoing_id: session.next_outgoing_id,
             outgoing_window: OUTGOING_WINDOW,
@@ -228,10 +270,17 @@ impl Connection {
     }
 
     fn write_link_flow(&mut self, id: LinkId) {
-        let Some(link) = self.links.find_mut(id.0) else { return };
+        let Some(link) = self.links.find_mut(id.0) else {
+            return;
+        };
         link.wants_flow = false;
         let session = link.session;
-        let (handle, count, credit, drain) = (link.handle_out, link.delivery_count, link.credit, link.drain);
+        let (handle, count, credit, drain) = (
+            link.handle_out,
+            link.delivery_count,
+            link.credit,
+            link.drain,
+        );
         let available = match &link.end {
             End::Outgoing(outgoing) => {
                 let queued = u32::try_from(outgoing.unstarted()).unwrap_or(u32::MAX);
@@ -239,7 +288,9 @@ impl Connection {
             }
             End::Incoming(_) => None,
         };
-        let Some((channel, flow)) = self.session_flow(session) else { return };
+        let Some((channel, flow)) = self.session_flow(session) else {
+            return;
+        };
         let flow = Flow {
             handle: Some(handle),
             delivery_count: Some(count),

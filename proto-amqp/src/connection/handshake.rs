@@ -26,14 +26,21 @@ const PLAIN: Symbol = Symbol::from_static("PLAIN");
 impl Connection {
     /// Client: the first header.
     pub(super) fn start_client(&mut self) {
-        let header = if self.config.sasl.credentials.is_some() { HEADER_SASL } else { HEADER_AMQP };
+        let header = if self.config.sasl.credentials.is_some() {
+            HEADER_SASL
+        } else {
+            HEADER_AMQP
+        };
         self.output.buf().put_slice(&header);
     }
 
     /// Whether these first bytes (fewer than a header) can still become one. If not, there is no point in waiting for
     /// the rest: whoever speaks another protocol may wait for our answer.
     pub(super) fn is_header_start(bytes: &[u8]) -> bool {
-        bytes.iter().zip(b"AMQP").all(|(came, wanted)| came == wanted)
+        bytes
+            .iter()
+            .zip(b"AMQP")
+            .all(|(came, wanted)| came == wanted)
     }
 
     /// The peer's protocol header.
@@ -56,14 +63,20 @@ impl Connection {
         let has_sasl = !self.config.sasl.mechanisms.is_empty();
         if header == HEADER_SASL && has_sasl {
             self.output.buf().put_slice(&HEADER_SASL);
-            let mechanisms = SaslMechanisms { sasl_server_mechanisms: self.config.sasl.mechanisms.clone() };
+            let mechanisms = SaslMechanisms {
+                sasl_server_mechanisms: self.config.sasl.mechanisms.clone(),
+            };
             self.write_sasl(&mechanisms);
             self.state.go(State::SaslInitAwaited);
         } else if header == HEADER_AMQP && !self.config.sasl.required {
             self.output.buf().put_slice(&HEADER_AMQP);
             self.state.go(State::OpenAwaited);
         } else {
-            let wanted = if self.config.sasl.required && has_sasl { HEADER_SASL } else { HEADER_AMQP };
+            let wanted = if self.config.sasl.required && has_sasl {
+                HEADER_SASL
+            } else {
+                HEADER_AMQP
+            };
             self.refuse_header(wanted, header);
         }
     }
@@ -83,7 +96,10 @@ impl Connection {
 
     /// Part 2, 2.2: a header that cannot be served is answered with one that can, then the connection closes.
     pub(super) fn refuse_header(&mut self, wanted: [u8; HEADER_LEN], came: &[u8]) {
-        log::info!("refused a peer that does not speak AMQP 1.0 here: {}", likely_protocol(came));
+        log::info!(
+            "refused a peer that does not speak AMQP 1.0 here: {}",
+            likely_protocol(came)
+        );
         if self.side == Side::Server {
             self.output.buf().put_slice(&wanted);
         }
@@ -112,7 +128,10 @@ impl Connection {
         if self.state != State::SaslDeciding {
             return;
         }
-        self.write_sasl(&SaslOutcome { code: code as u8, additional_data: None });
+        self.write_sasl(&SaslOutcome {
+            code: code as u8,
+            additional_data: None,
+        });
         if code == SaslCode::Ok {
             self.state.go(State::AmqpHeaderAwaited);
             self.handle_held();
@@ -132,8 +151,11 @@ impl Connection {
             self.break_off(None);
             return;
         }
-        let init =
-            SaslInit { mechanism, initial_response: Some(response), hostname: self.config.hostname.clone() };
+        let init = SaslInit {
+            mechanism,
+            initial_response: Some(response),
+            hostname: self.config.hostname.clone(),
+        };
         self.write_sasl(&init);
         self.state.go(State::OutcomeAwaited);
     }
@@ -141,7 +163,10 @@ impl Connection {
     /// Client: the server's decision.
     pub(super) fn on_sasl_outcome(&mut self, outcome: &SaslOutcome) {
         if outcome.code != SaslCode::Ok as u8 {
-            log::debug!("the server refused the credentials with code {}", outcome.code);
+            log::debug!(
+                "the server refused the credentials with code {}",
+                outcome.code
+            );
             self.break_off(Some(super::unauthorized()));
             return;
         }
@@ -164,11 +189,17 @@ fn plain_response(user: &str, password: &str) -> Bytes {
 /// For the one log line that tells an operator what is knocking at the wrong port.
 fn likely_protocol(bytes: &[u8]) -> &'static str {
     match bytes {
-        [b'A', b'M', b'Q', b'P', 0 | 3, 1, 0, 0] => "an AMQP layer that is not served in this place",
+        [b'A', b'M', b'Q', b'P', 0 | 3, 1, 0, 0] => {
+            "an AMQP layer that is not served in this place"
+        }
         [b'A', b'M', b'Q', b'P', 2, ..] => "AMQP with the obsolete TLS header",
         [b'A', b'M', b'Q', b'P', 0, 0, 9, _] => "AMQP 0-9",
         [b'A', b'M', b'Q', b'P', ..] => "another version of AMQP",
-        [b'G' | b'P' | b'H' | b'D' | b'O' | b'C', b'E' | b'O' | b'U' | b'P', ..] => "HTTP, perhaps",
+        [
+            b'G' | b'P' | b'H' | b'D' | b'O' | b'C',
+            b'E' | b'O' | b'U' | b'P',
+            ..,
+        ] => "HTTP, perhaps",
         [0x16, 3, ..] => "TLS on a plain port",
         _ => "unknown bytes",
     }

@@ -131,8 +131,11 @@ impl Connection {
     fn take_chunk(&mut self, input: &mut BytesMut) -> bool {
         // Frames before open are taken one by one: each may change what the next bytes mean.
         let is_single = self.state != State::Opened;
-        let size_max =
-            if is_single { self.config.frame_size_before_open_max } else { self.config.frame_size_max } as usize;
+        let size_max = if is_single {
+            self.config.frame_size_before_open_max
+        } else {
+            self.config.frame_size_max
+        } as usize;
         let mut complete = 0;
         let mut broken = None;
         while let Some(start) = input.get(complete..complete + 4) {
@@ -194,7 +197,10 @@ impl Connection {
     }
 
     fn on_frame(&mut self, chunk: &Bytes, frame: Frame) -> Result<(), Violation> {
-        if matches!(self.state, State::MechanismsAwaited | State::SaslInitAwaited | State::OutcomeAwaited) {
+        if matches!(
+            self.state,
+            State::MechanismsAwaited | State::SaslInitAwaited | State::OutcomeAwaited
+        ) {
             return self.on_sasl_frame(chunk, frame);
         }
         if frame.kind != TYPE_AMQP {
@@ -239,8 +245,10 @@ impl Connection {
             Some(Channel::Ended) => return Ok(()),
             _ => return Err(Violation::ChannelNotBegun),
         };
-        let is_discarding =
-            self.sessions.find(session.0).is_none_or(|session| session.state == SessionState::Discarding);
+        let is_discarding = self
+            .sessions
+            .find(session.0)
+            .is_none_or(|session| session.state == SessionState::Discarding);
         // Part 2, 2.5.5: after our end everything but the peer's end is discarded.
         if is_discarding && !matches!(performative, Performative::End(_)) {
             self.charge_quarter_frame();
@@ -293,11 +301,15 @@ impl Connection {
         let body = chunk.slice(frame.body..frame.end);
         let (performative, _) = SaslPerformative::decode(&body).map_err(undecodable)?;
         match (performative, self.state, self.side) {
-            (SaslPerformative::Init(init), State::SaslInitAwaited, Side::Server) => self.on_sasl_init(init),
+            (SaslPerformative::Init(init), State::SaslInitAwaited, Side::Server) => {
+                self.on_sasl_init(init)
+            }
             (SaslPerformative::Mechanisms(offered), State::MechanismsAwaited, Side::Client) => {
                 self.on_sasl_mechanisms(&offered);
             }
-            (SaslPerformative::Outcome(outcome), State::OutcomeAwaited, Side::Client) => self.on_sasl_outcome(&outcome),
+            (SaslPerformative::Outcome(outcome), State::OutcomeAwaited, Side::Client) => {
+                self.on_sasl_outcome(&outcome)
+            }
             _ => return Err(Violation::UnexpectedPerformative),
         }
         Ok(())
@@ -305,7 +317,9 @@ impl Connection {
 
     /// A body that cannot be read breaks the connection, except where the fault is a field of one link.
     fn on_undecodable(&mut self, channel: u16, error: DecodeError) -> Result<(), Violation> {
-        let DecodeError::DeliveryTagTooLong { handle } = error else { return Err(undecodable(error)) };
+        let DecodeError::DeliveryTagTooLong { handle } = error else {
+            return Err(undecodable(error));
+        };
         let Some(Channel::Used(session)) = self.channels.get(usize::from(channel)).copied() else {
             return Err(Violation::Undecodable);
         };
@@ -314,20 +328,28 @@ impl Connection {
     }
 
     fn fail_handle(&mut self, session: SessionId, handle: u32, violation: Violation) {
-        let Some(known) = self.sessions.find_mut(session.0).filter(|known| known.state == SessionState::Mapped)
+        let Some(known) = self
+            .sessions
+            .find_mut(session.0)
+            .filter(|known| known.state == SessionState::Mapped)
         else {
             return;
         };
         known.next_incoming_id = known.next_incoming_id.wrapping_add(1);
         known.incoming_window -= 1;
         let slot = known.link_in(handle);
-        let link = slot.and_then(|slot| self.links.at_mut(slot)).map(|(key, link)| (key, link.state));
+        let link = slot
+            .and_then(|slot| self.links.at_mut(slot))
+            .map(|(key, link)| (key, link.state));
         match link {
             Some((key, state)) if state != super::link::LinkState::DetachSent => {
                 self.fail_link(super::ids::LinkId(key), violation);
             }
             Some(_) => {}
-            None => self.end_session(session, Some(Violation::HandleUnattached.to_error(&self.config))),
+            None => self.end_session(
+                session,
+                Some(Violation::HandleUnattached.to_error(&self.config)),
+            ),
         }
     }
 
@@ -345,8 +367,9 @@ impl Connection {
                     break;
                 }
                 let body = usize::from(frame[4]) * 4;
-                let is_close =
-                    input.get(body..body + 3).is_some_and(|descriptor| descriptor == [0x00, 0x53, 0x18]);
+                let is_close = input
+                    .get(body..body + 3)
+                    .is_some_and(|descriptor| descriptor == [0x00, 0x53, 0x18]);
                 if is_close && self.is_open_sent {
                     self.state.go(State::Done);
                     break;

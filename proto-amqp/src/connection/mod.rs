@@ -184,7 +184,8 @@ impl Connection {
             (Side::Client, state) => {
                 self.is_open_wanted = true;
                 // Without SASL the server's header need not be waited for (part 2, 2.4.1: pipelined open).
-                let is_header_sent = self.config.sasl.credentials.is_none() && state == State::HeaderAwaited;
+                let is_header_sent =
+                    self.config.sasl.credentials.is_none() && state == State::HeaderAwaited;
                 if is_header_sent || state == State::OpenAwaited {
                     self.write_open();
                 }
@@ -225,7 +226,9 @@ impl Connection {
     }
 
     fn on_open(&mut self, open: Box<Open>) -> Result<(), Violation> {
-        self.frame_out_max = open.max_frame_size.min(self.config.frame_size_max.max(FRAME_SIZE_FLOOR as u32));
+        self.frame_out_max = open
+            .max_frame_size
+            .min(self.config.frame_size_max.max(FRAME_SIZE_FLOOR as u32));
         self.channel_out_max = open.channel_max;
         let is_frame_size_legal = open.max_frame_size >= FRAME_SIZE_FLOOR as u32;
         let idle_ms = open.idle_time_out.unwrap_or(0);
@@ -241,7 +244,11 @@ impl Connection {
             // Half of it, so that a late timer or a slow network does not cost the connection (part 2, 2.4.5).
             self.timers.heartbeat_every = Some(Duration::from_millis(u64::from(idle_ms)) / 2);
         }
-        self.state.go(if self.side == Side::Server { State::OpenDeciding } else { State::Opened });
+        self.state.go(if self.side == Side::Server {
+            State::OpenDeciding
+        } else {
+            State::Opened
+        });
         self.events.push_back(Event::Opened);
         Ok(())
     }
@@ -285,7 +292,11 @@ impl Connection {
         if !self.state.is_listening() {
             return;
         }
-        debug_assert_eq!(violation.scope(), Scope::Connection, "{violation:?} is answered where it happened");
+        debug_assert_eq!(
+            violation.scope(),
+            Scope::Connection,
+            "{violation:?} is answered where it happened"
+        );
         log::debug!("connection closed: {}", violation.text());
         self.shut_down(Some(violation.to_error(&self.config)));
     }
@@ -302,7 +313,12 @@ impl Connection {
                     self.write_open();
                 }
                 self.finish(error.clone());
-                self.write(0, &Close { error: error.map(Box::new) });
+                self.write(
+                    0,
+                    &Close {
+                        error: error.map(Box::new),
+                    },
+                );
                 self.linger();
             }
             _ => self.break_off(error),
@@ -333,7 +349,10 @@ impl Connection {
                 .remove(session.0)
                 .is_some_and(|session| session.state != session::SessionState::Discarding);
             if is_news {
-                self.events.push_back(Event::SessionEnded { session, error: None });
+                self.events.push_back(Event::SessionEnded {
+                    session,
+                    error: None,
+                });
             }
         }
         self.channels = Vec::new();
@@ -375,11 +394,19 @@ impl Connection {
     }
 
     fn check_progress(&mut self) -> Result<(), Violation> {
-        if self.no_progress.is_overdrawn(self.now) { Err(Violation::NoProgress) } else { Ok(()) }
+        if self.no_progress.is_overdrawn(self.now) {
+            Err(Violation::NoProgress)
+        } else {
+            Ok(())
+        }
     }
 
     fn check_churn(&mut self) -> Result<(), Violation> {
-        if self.churn.is_overdrawn(self.now) { Err(Violation::Churn) } else { Ok(()) }
+        if self.churn.is_overdrawn(self.now) {
+            Err(Violation::Churn)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -387,7 +414,9 @@ impl Connection {
 fn unauthorized() -> AmqpError {
     AmqpError {
         condition: condition::UNAUTHORIZED_ACCESS,
-        description: Some(crate::types::Str::from_static("the server refused the credentials")),
+        description: Some(crate::types::Str::from_static(
+            "the server refused the credentials",
+        )),
         info: None,
     }
 }

@@ -40,7 +40,8 @@ impl Output {
     /// The buffer to write to.
     pub(super) fn buf(&mut self) -> &mut BytesMut {
         if self.scratch.capacity() == 0 {
-            self.scratch.reserve(self.start_size.clamp(START_MIN, START_MAX));
+            self.scratch
+                .reserve(self.start_size.clamp(START_MIN, START_MAX));
         }
         &mut self.scratch
     }
@@ -126,6 +127,9 @@ mod tests {
         assert_eq!(output.drain(&mut out, usize::MAX), SLICE_MIN + 8 - 13);
         assert!(output.is_empty());
         let all: vec::Vec<u8> = out.iter().flatten().copied().collect();
-        assert_eq!((&all[..4], &all[4..4 + SLICE_MIN], &all[4 + SLICE_MIN..]), (&b"head"[..], &large[..], &b"tail"[..]));
+        assert_eq!(
+            (&all[..4], &all[4..4 + SLICE_MIN], &all[4 + SLICE_MIN..]),
+            (&b"head"[..], &large[..], &b"tail"[..])
+        );
     }
 }

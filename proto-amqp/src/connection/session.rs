@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 
 use super::event::{Event, UsageError};
 use super::ids::{SessionId, ahead_of};
-use super::link::outgoing::Sent;
 use super::link::incoming::Received;
+use super::link::outgoing::Sent;
 use super::settle::PendingDisposition;
 use super::unsettled::Unsettled;
 use super::violation::Violation;
@@ -77,7 +77,12 @@ pub(super) struct Session {
 }
 
 impl Session {
-    fn new(channel_out: u16, first_outgoing_id: u32, incoming_window: u32, state: SessionState) -> Self {
+    fn new(
+        channel_out: u16,
+        first_outgoing_id: u32,
+        incoming_window: u32,
+        state: SessionState,
+    ) -> Self {
         Self {
             state,
             channel_out,
@@ -114,16 +119,25 @@ impl Session {
     /// next-incoming-id stands for our first outgoing id. Computed in 64 bits: windows go up to 2^32 - 1.
     ///
     /// Returns false when the peer claims to have received what was never sent.
-    pub(super) fn update_remote_window(&mut self, next_incoming_id: Option<u32>, incoming_window: u32) -> bool {
+    pub(super) fn update_remote_window(
+        &mut self,
+        next_incoming_id: Option<u32>,
+        incoming_window: u32,
+    ) -> bool {
         let received = next_incoming_id.unwrap_or(self.initial_outgoing_id);
-        let Some(in_flight) = ahead_of(self.next_outgoing_id, received) else { return false };
+        let Some(in_flight) = ahead_of(self.next_outgoing_id, received) else {
+            return false;
+        };
         self.remote_incoming_window = incoming_window.saturating_sub(in_flight);
         true
     }
 
     /// Slot of the link on the peer's handle.
     pub(super) fn link_in(&self, handle: u32) -> Option<u32> {
-        self.handles_in.get(handle as usize).copied().filter(|slot| *slot != NO_SLOT)
+        self.handles_in
+            .get(handle as usize)
+            .copied()
+            .filter(|slot| *slot != NO_SLOT)
     }
 
     pub(super) fn free_handle_in(&mut self, handle: u32) {
@@ -136,7 +150,8 @@ impl Session {
     pub(super) fn take_handle_in(&mut self, handle: u32, slot: u32) {
         let place = handle as usize;
         if self.handles_in.len() <= place {
-            self.handles_in.reserve_exact(place + 1 - self.handles_in.len());
+            self.handles_in
+                .reserve_exact(place + 1 - self.handles_in.len());
             self.handles_in.resize(place + 1, NO_SLOT);
         }
         self.handles_in[place] = slot;
@@ -184,8 +199,12 @@ impl Connection {
             return Err(UsageError::NotOpen);
         }
         let channel = self.free_channel().ok_or(UsageError::Exhausted)?;
-        let session =
-            Session::new(channel, self.config.first_outgoing_id, self.config.incoming_window, SessionState::BeginSent);
+        let session = Session::new(
+            channel,
+            self.config.first_outgoing_id,
+            self.config.incoming_window,
+            SessionState::BeginSent,
+        );
         let id = SessionId(self.sessions.insert(session));
         self.write_begin(id, None);
         Ok(id)
@@ -197,7 +216,10 @@ impl Connection {
     /// # Errors
     /// [`UsageError::UnknownSession`].
     pub fn end(&mut self, session: SessionId, error: Option<AmqpError>) -> Result<(), UsageError> {
-        let known = self.sessions.find(session.0).ok_or(UsageError::UnknownSession)?;
+        let known = self
+            .sessions
+            .find(session.0)
+            .ok_or(UsageError::UnknownSession)?;
         if known.state == SessionState::Discarding || !self.is_speaking() {
             return Err(UsageError::UnknownSession);
         }
@@ -207,13 +229,19 @@ impl Connection {
 
     /// The lowest channel of ours that is free and that the peer accepts.
     fn free_channel(&self) -> Option<u16> {
-        let taken: Vec<u16> = self.sessions.values().map(|session| session.channel_out).collect();
+        let taken: Vec<u16> = self
+            .sessions
+            .values()
+            .map(|session| session.channel_out)
+            .collect();
         let highest = self.channel_out_max.min(self.config.channel_max);
         (0..=highest).find(|channel| !taken.contains(channel))
     }
 
     fn write_begin(&mut self, id: SessionId, remote_channel: Option<u16>) {
-        let Some(session) = self.sessions.find(id.0) else { return };
+        let Some(session) = self.sessions.find(id.0) else {
+            return;
+        };
         let begin = Begin {
             remote_channel,
             next_outgoing_id: session.next_outgoing_id,
@@ -232,8 +260,10 @@ impl Connection {
         }
         self.check_churn()?;
         if self.channels.len() <= usize::from(channel) {
-            self.channels.reserve_exact(usize::from(channel) + 1 - self.channels.len());
-            self.channels.resize(usize::from(channel) + 1, Channel::Unused);
+            self.channels
+                .reserve_exact(usize::from(channel) + 1 - self.channels.len());
+            self.channels
+                .resize(usize::from(channel) + 1, Channel::Unused);
         }
         if matches!(self.channels[usize::from(channel)], Channel::Used(_)) {
             return Err(Violation::BeginTwice);
@@ -242,8 +272,12 @@ impl Connection {
             Some(ours) => self.on_begin_answer(channel, ours, begin),
             None => {
                 let ours = self.free_channel().ok_or(Violation::NoChannelLeft)?;
-                let mut session =
-                    Session::new(ours, self.config.first_outgoing_id, self.config.incoming_window, SessionState::Mapped);
+                let mut session = Session::new(
+                    ours,
+                    self.config.first_outgoing_id,
+                    self.config.incoming_window,
+                    SessionState::Mapped,
+                );
                 session.on_remote_begin(channel, begin);
                 let id = SessionId(self.sessions.insert(session));
                 self.channels[usize::from(channel)] = Channel::Used(id);
@@ -255,12 +289,19 @@ impl Connection {
     }
 
     fn on_begin_answer(&mut self, channel: u16, ours: u16, begin: &Begin) -> Result<(), Violation> {
-        let is_asking = |session: &Session| session.channel_out == ours && session.channel_in.is_none();
-        let asked = self.sessions.keys().find(|key| self.sessions.find(*key).is_some_and(is_asking));
+        let is_asking =
+            |session: &Session| session.channel_out == ours && session.channel_in.is_none();
+        let asked = self
+            .sessions
+            .keys()
+            .find(|key| self.sessions.find(*key).is_some_and(is_asking));
         let key = asked.ok_or(Violation::RemoteChannelUnknown)?;
         let id = SessionId(key);
         self.channels[usize::from(channel)] = Channel::Used(id);
-        let session = self.sessions.find_mut(key).ok_or(Violation::RemoteChannelUnknown)?;
+        let session = self
+            .sessions
+            .find_mut(key)
+            .ok_or(Violation::RemoteChannelUnknown)?;
         if session.state == SessionState::Discarding {
             // We ended it before the answer came; only the peer's end is of interest now.
             session.channel_in = Some(channel);
@@ -273,13 +314,18 @@ impl Connection {
 
     pub(super) fn on_end(&mut self, channel: u16, id: SessionId, end: End) {
         self.churn.charge(1);
-        let Some(session) = self.sessions.find(id.0) else { return };
+        let Some(session) = self.sessions.find(id.0) else {
+            return;
+        };
         let channel_out = session.channel_out;
         if session.state != SessionState::Discarding {
             self.flush_session(id);
             self.close_links_of(id, None);
             self.write(channel_out, &End { error: None });
-            self.events.push_back(Event::SessionEnded { session: id, error: end.error.map(|error| *error) });
+            self.events.push_back(Event::SessionEnded {
+                session: id,
+                error: end.error.map(|error| *error),
+            });
         }
         self.sessions.remove(id.0);
         self.channels[usize::from(channel)] = Channel::Ended;
@@ -289,7 +335,9 @@ impl Connection {
     pub(super) fn end_session(&mut self, id: SessionId, error: Option<AmqpError>) {
         self.flush_session(id);
         self.close_links_of(id, error.as_ref());
-        let Some(session) = self.sessions.find_mut(id.0) else { return };
+        let Some(session) = self.sessions.find_mut(id.0) else {
+            return;
+        };
         session.state = SessionState::Discarding;
         session.senders.clear();
         session.flow_links = Vec::new();
@@ -298,7 +346,13 @@ impl Connection {
         session.incoming = Unsettled::new();
         session.outgoing = Unsettled::new();
         let channel = session.channel_out;
-        self.write(channel, &End { error: error.clone().map(Box::new) });
-        self.events.push_back(Event::SessionEnded { session: id, error });
+        self.write(
+            channel,
+            &End {
+                error: error.clone().map(Box::new),
+            },
+        );
+        self.events
+            .push_back(Event::SessionEnded { session: id, error });
     }
 }

@@ -42,11 +42,19 @@ impl Connection {
     ///
     /// # Errors
     /// [`UsageError::UnknownSession`], [`UsageError::UnknownDelivery`].
-    pub fn settle(&mut self, delivery: IncomingId, state: DeliveryState, settled: bool) -> Result<(), UsageError> {
+    pub fn settle(
+        &mut self,
+        delivery: IncomingId,
+        state: DeliveryState,
+        settled: bool,
+    ) -> Result<(), UsageError> {
         if !self.state.is_listening() {
             return Err(UsageError::UnknownSession);
         }
-        let session = self.sessions.find_mut(delivery.session.0).ok_or(UsageError::UnknownSession)?;
+        let session = self
+            .sessions
+            .find_mut(delivery.session.0)
+            .ok_or(UsageError::UnknownSession)?;
         let is_known = if settled {
             session.incoming.remove(delivery.id).is_some()
         } else {
@@ -80,20 +88,35 @@ impl Connection {
         state: Option<DeliveryState>,
     ) -> Result<(), UsageError> {
         let session_id = self.living_link(link)?.session;
-        let session = self.sessions.find_mut(session_id.0).ok_or(UsageError::UnknownLink)?;
+        let session = self
+            .sessions
+            .find_mut(session_id.0)
+            .ok_or(UsageError::UnknownLink)?;
         let is_asked = |sent: &Sent| sent.link == link.0.slot && sent.token == token;
-        let id = session.outgoing.iter().find(|(_, sent)| is_asked(sent)).map(|(id, _)| id);
+        let id = session
+            .outgoing
+            .iter()
+            .find(|(_, sent)| is_asked(sent))
+            .map(|(id, _)| id);
         let id = id.ok_or(UsageError::UnknownDelivery)?;
         session.outgoing.remove(id);
         self.list_disposition(
             session_id,
-            PendingDisposition { role: Role::Sender, first: id, last: id, settled: true, state },
+            PendingDisposition {
+                role: Role::Sender,
+                first: id,
+                last: id,
+                settled: true,
+                state,
+            },
         );
         Ok(())
     }
 
     fn list_disposition(&mut self, id: SessionId, next: PendingDisposition) {
-        let Some(session) = self.sessions.find_mut(id.0) else { return };
+        let Some(session) = self.sessions.find_mut(id.0) else {
+            return;
+        };
         match &mut session.disposition {
             Some(pending) if pending.is_continued_by(&next) => pending.last = next.last,
             Some(_) => {
@@ -110,8 +133,12 @@ impl Connection {
     }
 
     pub(super) fn flush_disposition(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.find_mut(id.0) else { return };
-        let Some(pending) = session.disposition.take() else { return };
+        let Some(session) = self.sessions.find_mut(id.0) else {
+            return;
+        };
+        let Some(pending) = session.disposition.take() else {
+            return;
+        };
         let frame = Disposition {
             role: pending.role,
             first: pending.first,
@@ -130,7 +157,11 @@ impl Connection {
         self.flush_flows(id);
     }
 
-    pub(super) fn on_disposition(&mut self, id: SessionId, frame: &Disposition) -> Result<(), Violation> {
+    pub(super) fn on_disposition(
+        &mut self,
+        id: SessionId,
+        frame: &Disposition,
+    ) -> Result<(), Violation> {
         let last = frame.last.unwrap_or(frame.first);
         let (looked_at, changed) = match frame.role {
             Role::Receiver => self.on_receiver_disposition(id, frame, last),
@@ -146,9 +177,21 @@ impl Connection {
     }
 
     /// The peer receives: this is about our deliveries.
-    fn on_receiver_disposition(&mut self, id: SessionId, frame: &Disposition, last: u32) -> (usize, usize) {
-        let Self { sessions, links, events, .. } = self;
-        let Some(session) = sessions.find_mut(id.0) else { return (0, 0) };
+    fn on_receiver_disposition(
+        &mut self,
+        id: SessionId,
+        frame: &Disposition,
+        last: u32,
+    ) -> (usize, usize) {
+        let Self {
+            sessions,
+            links,
+            events,
+            ..
+        } = self;
+        let Some(session) = sessions.find_mut(id.0) else {
+            return (0, 0);
+        };
         let mut changed = 0;
         let looked_at = session.outgoing.visit_range(frame.first, last, |_, sent| {
             let is_news = frame.settled || (frame.state.is_some() && !sent.has_state);
@@ -171,23 +214,43 @@ impl Connection {
     }
 
     /// The peer sends: this is about its own deliveries. Only settling them means anything to us.
-    fn on_sender_disposition(&mut self, id: SessionId, frame: &Disposition, last: u32) -> (usize, usize) {
+    fn on_sender_disposition(
+        &mut self,
+        id: SessionId,
+        frame: &Disposition,
+        last: u32,
+    ) -> (usize, usize) {
         if !frame.settled {
             return (0, 0);
         }
-        let Self { sessions, links, events, .. } = self;
-        let Some(session) = sessions.find_mut(id.0) else { return (0, 0) };
+        let Self {
+            sessions,
+            links,
+            events,
+            ..
+        } = self;
+        let Some(session) = sessions.find_mut(id.0) else {
+            return (0, 0);
+        };
         let mut changed = 0;
-        let looked_at = session.incoming.visit_range(frame.first, last, |delivery, received| {
-            changed += 1;
-            if received.is_complete
-                && let Some((key, _)) = links.at_mut(received.link)
-            {
-                let delivery = IncomingId { session: id, id: delivery };
-                events.push_back(Event::IncomingSettled { link: LinkId(key), delivery });
-            }
-            true
-        });
+        let looked_at = session
+            .incoming
+            .visit_range(frame.first, last, |delivery, received| {
+                changed += 1;
+                if received.is_complete
+                    && let Some((key, _)) = links.at_mut(received.link)
+                {
+                    let delivery = IncomingId {
+                        session: id,
+                        id: delivery,
+                    };
+                    events.push_back(Event::IncomingSettled {
+                        link: LinkId(key),
+                        delivery,
+                    });
+                }
+                true
+            });
         (looked_at, changed)
     }
 }

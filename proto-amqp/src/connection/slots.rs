@@ -20,7 +20,10 @@ pub(super) struct Slots<T> {
 
 impl<T> Slots<T> {
     pub(super) const fn new() -> Self {
-        Self { entries: Slab::new(), next_generation: 0 }
+        Self {
+            entries: Slab::new(),
+            next_generation: 0,
+        }
     }
 
     pub(super) fn insert(&mut self, value: T) -> Key {
@@ -31,7 +34,10 @@ impl<T> Slots<T> {
         let generation = self.next_generation;
         self.next_generation = self.next_generation.wrapping_add(1);
         let slot = self.entries.insert((generation, value));
-        Key { slot: u32::try_from(slot).expect("tables are bounded far below 2^32"), generation }
+        Key {
+            slot: u32::try_from(slot).expect("tables are bounded far below 2^32"),
+            generation,
+        }
     }
 
     pub(super) fn remove(&mut self, key: Key) -> Option<T> {
@@ -52,7 +58,13 @@ impl<T> Slots<T> {
     /// By slot alone, for keys that are kept in step with the table.
     pub(super) fn at_mut(&mut self, slot: u32) -> Option<(Key, &mut T)> {
         let (generation, value) = self.entries.get_mut(slot as usize)?;
-        Some((Key { slot, generation: *generation }, value))
+        Some((
+            Key {
+                slot,
+                generation: *generation,
+            },
+            value,
+        ))
     }
 
     pub(super) fn len(&self) -> usize {

@@ -35,13 +35,15 @@ impl State {
     /// The legal steps.
     const fn may_become(self, next: Self) -> bool {
         use State::{
-            AmqpHeaderAwaited, Done, HeaderAwaited, Lingering, MechanismsAwaited, OpenAwaited, OpenDeciding, Opened,
-            OutcomeAwaited, SaslDeciding, SaslInitAwaited,
+            AmqpHeaderAwaited, Done, HeaderAwaited, Lingering, MechanismsAwaited, OpenAwaited,
+            OpenDeciding, Opened, OutcomeAwaited, SaslDeciding, SaslInitAwaited,
         };
         matches!(
             (self, next),
-            (HeaderAwaited, MechanismsAwaited | SaslInitAwaited | OpenAwaited)
-                | (MechanismsAwaited, OutcomeAwaited)
+            (
+                HeaderAwaited,
+                MechanismsAwaited | SaslInitAwaited | OpenAwaited
+            ) | (MechanismsAwaited, OutcomeAwaited)
                 | (SaslInitAwaited, SaslDeciding)
                 | (SaslDeciding | OutcomeAwaited, AmqpHeaderAwaited)
                 | (AmqpHeaderAwaited, OpenAwaited)
@@ -56,7 +58,10 @@ impl State {
     /// # Panics
     /// When the step is not in the table.
     pub(super) fn go(&mut self, next: Self) {
-        assert!(self.may_become(next), "a connection cannot go from {self:?} to {next:?}");
+        assert!(
+            self.may_become(next),
+            "a connection cannot go from {self:?} to {next:?}"
+        );
         *self = next;
     }
 
@@ -101,7 +106,12 @@ mod tests {
     #[test]
     fn sasl_cannot_be_skipped() {
         for from in [State::MechanismsAwaited, State::SaslInitAwaited] {
-            for next in [State::AmqpHeaderAwaited, State::OpenAwaited, State::OpenDeciding, State::Opened] {
+            for next in [
+                State::AmqpHeaderAwaited,
+                State::OpenAwaited,
+                State::OpenDeciding,
+                State::Opened,
+            ] {
                 assert!(!from.may_become(next), "{from:?} to {next:?}");
             }
         }

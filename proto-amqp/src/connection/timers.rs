@@ -60,7 +60,10 @@ impl Connection {
         match self.state {
             State::Done => None,
             State::Lingering => Some(self.timers.linger_until),
-            State::Opened => earliest(earliest(self.idle_deadline(), self.heartbeat_deadline()), self.slow_deadline()),
+            State::Opened => earliest(
+                earliest(self.idle_deadline(), self.heartbeat_deadline()),
+                self.slow_deadline(),
+            ),
             _ => earliest(self.first_bytes_deadline(), self.open_deadline()),
         }
     }
@@ -125,11 +128,16 @@ impl Connection {
         if !self.output.is_empty() {
             return None;
         }
-        self.timers.last_sent.checked_add(self.timers.heartbeat_every?)
+        self.timers
+            .last_sent
+            .checked_add(self.timers.heartbeat_every?)
     }
 
     pub(super) fn is_heartbeat_due(&self) -> bool {
-        self.state == State::Opened && self.heartbeat_deadline().is_some_and(|deadline| deadline <= self.now)
+        self.state == State::Opened
+            && self
+                .heartbeat_deadline()
+                .is_some_and(|deadline| deadline <= self.now)
     }
 
     /// Time only goes forward here, whatever the driver's clock does.
@@ -138,7 +146,11 @@ impl Connection {
     }
 
     pub(super) fn start_linger(&mut self) {
-        let linger = if self.is_open_sent { LINGER } else { LINGER_REFUSED };
+        let linger = if self.is_open_sent {
+            LINGER
+        } else {
+            LINGER_REFUSED
+        };
         self.timers.linger_until = self.now.saturating_add(linger);
     }
 }

@@ -37,11 +37,26 @@ impl TransferHead<'_> {
     }
 
     /// Writes a frame whose payload is the first `size` bytes of `head` and `payload`.
-    pub(super) fn write(&self, output: &mut Output, channel: u16, head: &[u8], payload: &Bytes, size: usize) {
+    pub(super) fn write(
+        &self,
+        output: &mut Output,
+        channel: u16,
+        head: &[u8],
+        payload: &Bytes,
+        size: usize,
+    ) {
         let from_head = size.min(head.len());
         let from_payload = size - from_head;
         let buf = output.buf();
-        buf.reserve(self.frame_len_max() + from_head + if from_payload < super::output::SLICE_MIN { from_payload } else { 0 });
+        buf.reserve(
+            self.frame_len_max()
+                + from_head
+                + if from_payload < super::output::SLICE_MIN {
+                    from_payload
+                } else {
+                    0
+                },
+        );
         let start = buf.len();
         buf.put_slice(&[0, 0, 0, 0, 2, 0]);
         buf.put_u16(channel);
@@ -50,7 +65,8 @@ impl TransferHead<'_> {
         let fields = buf.len();
         self.put_fields(buf);
         let fields_len = buf.len() - fields;
-        buf[fields - 2] = u8::try_from(fields_len + 1).expect("a transfer's fields are below 255 bytes");
+        buf[fields - 2] =
+            u8::try_from(fields_len + 1).expect("a transfer's fields are below 255 bytes");
         let frame_len = buf.len() - start + size;
         let frame_len = u32::try_from(frame_len).expect("frames are cut to the peer's maximum");
         buf[start..start + 4].copy_from_slice(&frame_len.to_be_bytes());
@@ -125,7 +141,12 @@ enum Turn {
 
 impl Connection {
     /// Moves output to the driver's queue, about `budget` bytes at most. Returns the bytes added.
-    pub fn poll_transmit(&mut self, now: Duration, out: &mut VecDeque<Bytes>, budget: usize) -> usize {
+    pub fn poll_transmit(
+        &mut self,
+        now: Duration,
+        out: &mut VecDeque<Bytes>,
+        budget: usize,
+    ) -> usize {
         self.see(now);
         let ahead = budget.min(AHEAD_MAX);
         while self.output.len() < ahead
@@ -163,7 +184,9 @@ impl Connection {
     fn pump_session(&mut self, id: SessionId, ahead: usize) -> bool {
         self.flush_session(id);
         while let Some(session) = self.sessions.find_mut(id.0) {
-            let Some(slot) = session.senders.front().copied() else { return false };
+            let Some(slot) = session.senders.front().copied() else {
+                return false;
+            };
             if self.output.len() >= ahead {
                 return true;
             }
@@ -187,11 +210,23 @@ impl Connection {
     /// Writes one frame of a link's first queued message.
     fn pump_link(&mut self, id: SessionId, slot: u32) -> Turn {
         let frame_max = self.frame_out_max as usize;
-        let Self { sessions, links, output, queued_bytes, .. } = self;
-        let Some(session) = sessions.find_mut(id.0) else { return Turn::Done };
-        let Some((key, link)) = links.at_mut(slot) else { return Turn::Done };
+        let Self {
+            sessions,
+            links,
+            output,
+            queued_bytes,
+            ..
+        } = self;
+        let Some(session) = sessions.find_mut(id.0) else {
+            return Turn::Done;
+        };
+        let Some((key, link)) = links.at_mut(slot) else {
+            return Turn::Done;
+        };
         let (handle, credit) = (link.handle_out, link.credit);
-        let Some(outgoing) = link.outgoing() else { return Turn::Done };
+        let Some(outgoing) = link.outgoing() else {
+            return Turn::Done;
+        };
         let is_over = match outgoing.queue.front() {
             Some(front) => front.started_as.is_none() && credit == 0,
             None => true,
@@ -201,7 +236,9 @@ impl Connection {
             self.finish_drain(LinkId(key));
             return Turn::Done;
         };
-        if session.remote_incoming_window == 0 || !session.outgoing.accepts(session.next_delivery_out) {
+        if session.remote_incoming_window == 0
+            || !session.outgoing.accepts(session.next_delivery_out)
+        {
             return Turn::Blocked;
         }
         let is_first = front.started_as.is_none();
@@ -219,14 +256,27 @@ impl Connection {
         };
         let size = front.len().min(frame_max - frame.frame_len_max());
         frame.more = size < front.len();
-        frame.write(output, session.channel_out, &front.head, &front.payload, size);
+        frame.write(
+            output,
+            session.channel_out,
+            &front.head,
+            &front.payload,
+            size,
+        );
         session.remote_incoming_window -= 1;
         session.next_outgoing_id = session.next_outgoing_id.wrapping_add(1);
         let is_last = !frame.more;
         *queued_bytes -= size;
         if is_first {
             if !front.is_settled {
-                session.outgoing.push(delivery_id, Sent { link: slot, has_state: false, token: front.token });
+                session.outgoing.push(
+                    delivery_id,
+                    Sent {
+                        link: slot,
+                        has_state: false,
+                        token: front.token,
+                    },
+                );
             }
             session.next_delivery_out = session.next_delivery_out.wrapping_add(1);
             front.started_as = Some(delivery_id);

@@ -26,7 +26,10 @@ pub(super) struct Unsettled<T> {
 
 impl<T> Unsettled<T> {
     pub(super) const fn new() -> Self {
-        Self { entries: VecDeque::new(), live: 0 }
+        Self {
+            entries: VecDeque::new(),
+            live: 0,
+        }
     }
 
     /// Whether `id` comes after all that are here, seen from each of them (serial numbers more than 2^31 apart have
@@ -42,7 +45,10 @@ impl<T> Unsettled<T> {
         if self.entries.len() >= COMPACTION_MIN && self.live < self.entries.len() / 2 {
             self.entries.retain(|entry| entry.value.is_some());
         }
-        self.entries.push_back(Entry { id, value: Some(value) });
+        self.entries.push_back(Entry {
+            id,
+            value: Some(value),
+        });
         self.live += 1;
     }
 
@@ -53,20 +59,29 @@ impl<T> Unsettled<T> {
 
     /// Place of the first entry whose id is not before `id`.
     fn lower_bound(&self, id: u32) -> usize {
-        let Some(front) = self.entries.front() else { return 0 };
-        let Some(distance) = ahead_of(id, front.id) else { return 0 };
+        let Some(front) = self.entries.front() else {
+            return 0;
+        };
+        let Some(distance) = ahead_of(id, front.id) else {
+            return 0;
+        };
         let guess = distance as usize;
         if self.entries.get(guess).is_some_and(|entry| entry.id == id) {
             return guess;
         }
         let base = front.id;
-        self.entries.partition_point(|entry| entry.id.wrapping_sub(base) < distance)
+        self.entries
+            .partition_point(|entry| entry.id.wrapping_sub(base) < distance)
     }
 
     pub(super) fn find_mut(&mut self, id: u32) -> Option<&mut T> {
         let place = self.lower_bound(id);
         let entry = self.entries.get_mut(place)?;
-        if entry.id == id { entry.value.as_mut() } else { None }
+        if entry.id == id {
+            entry.value.as_mut()
+        } else {
+            None
+        }
     }
 
     pub(super) fn remove(&mut self, id: u32) -> Option<T> {
@@ -81,7 +96,12 @@ impl<T> Unsettled<T> {
     /// Calls `visit` for each unsettled delivery from `first` to `last`; those for which it says so are removed.
     /// A range that runs backwards is empty. Returns how many places were looked at: the work is bounded by what is
     /// here, not by the numbers of the range (a peer chooses them).
-    pub(super) fn visit_range(&mut self, first: u32, last: u32, mut visit: impl FnMut(u32, &mut T) -> bool) -> usize {
+    pub(super) fn visit_range(
+        &mut self,
+        first: u32,
+        last: u32,
+        mut visit: impl FnMut(u32, &mut T) -> bool,
+    ) -> usize {
         if ahead_of(last, first).is_none() || self.live == 0 {
             return 0;
         }
@@ -122,7 +142,9 @@ impl<T> Unsettled<T> {
 
     /// The unsettled deliveries, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.entries.iter().filter_map(|entry| entry.value.as_ref().map(|value| (entry.id, value)))
+        self.entries
+            .iter()
+            .filter_map(|entry| entry.value.as_ref().map(|value| (entry.id, value)))
     }
 
     fn trim(&mut self) {
@@ -134,7 +156,11 @@ impl<T> Unsettled<T> {
             }
             return;
         }
-        while self.entries.front().is_some_and(|entry| entry.value.is_none()) {
+        while self
+            .entries
+            .front()
+            .is_some_and(|entry| entry.value.is_none())
+        {
             self.entries.pop_front();
         }
     }
@@ -193,7 +219,11 @@ mod tests {
             map.push(id, ());
             assert!(map.remove(id).is_some());
         }
-        assert!(map.entries.len() <= super::COMPACTION_MIN + 1, "{}", map.entries.len());
+        assert!(
+            map.entries.len() <= super::COMPACTION_MIN + 1,
+            "{}",
+            map.entries.len()
+        );
         assert_eq!(ids(&map), [0]);
     }
 }

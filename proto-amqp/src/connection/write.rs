@@ -5,7 +5,8 @@ use bytes::{BufMut, BytesMut};
 use super::Connection;
 use super::ids::SessionId;
 use crate::performative::{
-    Attach, Begin, Close, Detach, Disposition, End, Flow, Open, SaslInit, SaslMechanisms, SaslOutcome,
+    Attach, Begin, Close, Detach, Disposition, End, Flow, Open, SaslInit, SaslMechanisms,
+    SaslOutcome,
 };
 
 /// A performative that makes up the body of a frame by itself.
@@ -25,7 +26,19 @@ macro_rules! bodies {
 
 #[cfg(test)]
 bodies!(crate::performative::Transfer);
-bodies!(Attach, Begin, Close, Detach, Disposition, End, Flow, Open, SaslInit, SaslMechanisms, SaslOutcome);
+bodies!(
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Open,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome
+);
 
 /// Appends a frame whose body is one performative.
 pub(super) fn put_frame(buf: &mut BytesMut, kind: u8, channel: u16, body: &impl Body) {
@@ -45,7 +58,11 @@ impl Connection {
 
     /// Writes a frame on a session's channel.
     pub(super) fn write_on(&mut self, session: SessionId, body: &impl Body) {
-        if let Some(channel) = self.sessions.find(session.0).map(|session| session.channel_out) {
+        if let Some(channel) = self
+            .sessions
+            .find(session.0)
+            .map(|session| session.channel_out)
+        {
             self.write(channel, body);
         }
     }

@@ -42,7 +42,12 @@ pub(in crate::connection) struct Incoming {
 
 impl Incoming {
     pub(super) const fn new(message_size_max: u64) -> Self {
-        Self { message_size_max, overrun: 0, partial: None, held: None }
+        Self {
+            message_size_max,
+            overrun: 0,
+            partial: None,
+            held: None,
+        }
     }
 
     /// The peer learns of credit: from here on it is expected to keep to it.
@@ -52,7 +57,9 @@ impl Incoming {
 
     /// Bytes that count as unfinished.
     pub(super) fn bytes(&self) -> usize {
-        self.partial.as_ref().map_or(0, |partial| partial.payload.len())
+        self.partial
+            .as_ref()
+            .map_or(0, |partial| partial.payload.len())
             + self.held.as_ref().map_or(0, |held| held.bytes)
     }
 }
@@ -87,24 +94,35 @@ impl Connection {
         transfer: Transfer,
         payload: PayloadRef<'_>,
     ) -> Result<(), Violation> {
-        let known = self.sessions.find_mut(session.0).ok_or(Violation::ChannelNotBegun)?;
+        let known = self
+            .sessions
+            .find_mut(session.0)
+            .ok_or(Violation::ChannelNotBegun)?;
         known.next_incoming_id = known.next_incoming_id.wrapping_add(1);
         known.incoming_window -= 1;
         if known.incoming_window < -i64::from(self.config.incoming_window_slack) {
             return Err(Violation::WindowExceeded);
         }
-        if known.incoming_window <= i64::from(self.config.incoming_window / 2) && !known.wants_flow {
+        if known.incoming_window <= i64::from(self.config.incoming_window / 2) && !known.wants_flow
+        {
             known.wants_flow = true;
             self.list_ready(session);
         }
         self.charge_transfer(payload.len(), !transfer.more && !transfer.aborted);
-        let known = self.sessions.find_mut(session.0).ok_or(Violation::ChannelNotBegun)?;
-        let slot = known.link_in(transfer.handle).ok_or(Violation::HandleUnattached)?;
+        let known = self
+            .sessions
+            .find_mut(session.0)
+            .ok_or(Violation::ChannelNotBegun)?;
+        let slot = known
+            .link_in(transfer.handle)
+            .ok_or(Violation::HandleUnattached)?;
         let (key, link) = self.links.at_mut(slot).ok_or(Violation::HandleUnattached)?;
         if link.state == LinkState::DetachSent {
             return Ok(());
         }
-        let Some(incoming) = link.incoming() else { return Err(Violation::TransferToSender) };
+        let Some(incoming) = link.incoming() else {
+            return Err(Violation::TransferToSender);
+        };
         let id = LinkId(key);
         let outcome = match incoming.partial {
             None => self.on_first_transfer(session, id, transfer, payload),
@@ -128,13 +146,21 @@ impl Connection {
     ) -> Result<(), Violation> {
         let delivery_id = transfer.delivery_id.ok_or(Violation::DeliveryIdMissing)?;
         let tag = transfer.delivery_tag.ok_or(Violation::DeliveryTagMissing)?;
-        let known = self.sessions.find_mut(session.0).ok_or(Violation::ChannelNotBegun)?;
-        let is_rising = known.last_delivery_in.is_none_or(|last| is_after(delivery_id, last));
+        let known = self
+            .sessions
+            .find_mut(session.0)
+            .ok_or(Violation::ChannelNotBegun)?;
+        let is_rising = known
+            .last_delivery_in
+            .is_none_or(|last| is_after(delivery_id, last));
         if !is_rising || !known.incoming.accepts(delivery_id) {
             return Err(Violation::DeliveryIdNotRising);
         }
         known.last_delivery_in = Some(delivery_id);
-        let link = self.links.find_mut(id.0).ok_or(Violation::HandleUnattached)?;
+        let link = self
+            .links
+            .find_mut(id.0)
+            .ok_or(Violation::HandleUnattached)?;
         let is_held = link.state == LinkState::AttachReceived;
         if link.credit > 0 {
             link.credit -= 1;
@@ -160,11 +186,20 @@ impl Connection {
                 return Err(Violation::MessageTooLarge);
             }
             if !is_settled {
-                known.incoming.push(delivery_id, Received { link: id.0.slot, is_complete: true });
+                known.incoming.push(
+                    delivery_id,
+                    Received {
+                        link: id.0.slot,
+                        is_complete: true,
+                    },
+                );
             }
             let event = Event::Delivery {
                 link: id,
-                delivery: IncomingId { session, id: delivery_id },
+                delivery: IncomingId {
+                    session,
+                    id: delivery_id,
+                },
                 tag,
                 settled: is_settled,
                 message_format,
@@ -172,10 +207,20 @@ impl Connection {
                 rcv_settle_mode: transfer.rcv_settle_mode,
                 payload: payload.take(),
             };
-            return if is_held { self.hold_delivery(id, event) } else { self.push_event(event) };
+            return if is_held {
+                self.hold_delivery(id, event)
+            } else {
+                self.push_event(event)
+            };
         }
         if !is_settled && !transfer.resume {
-            known.incoming.push(delivery_id, Received { link: id.0.slot, is_complete: false });
+            known.incoming.push(
+                delivery_id,
+                Received {
+                    link: id.0.slot,
+                    is_complete: false,
+                },
+            );
         }
         incoming.partial = Some(Box::new(Partial {
             id: delivery_id,
@@ -198,16 +243,27 @@ impl Connection {
         transfer: Transfer,
         payload: PayloadRef<'_>,
     ) -> Result<(), Violation> {
-        let link = self.links.find_mut(id.0).ok_or(Violation::HandleUnattached)?;
+        let link = self
+            .links
+            .find_mut(id.0)
+            .ok_or(Violation::HandleUnattached)?;
         let incoming = link.incoming().ok_or(Violation::TransferToSender)?;
-        let Some(partial) = &mut incoming.partial else { return Ok(()) };
-        if transfer.delivery_id.is_some_and(|delivery_id| delivery_id != partial.id) {
+        let Some(partial) = &mut incoming.partial else {
+            return Ok(());
+        };
+        if transfer
+            .delivery_id
+            .is_some_and(|delivery_id| delivery_id != partial.id)
+        {
             return Err(Violation::DeliveryIdChanged);
         }
         if transfer.delivery_tag.is_some_and(|tag| tag != partial.tag) {
             return Err(Violation::DeliveryTagChanged);
         }
-        if transfer.message_format.is_some_and(|format| format != partial.message_format) {
+        if transfer
+            .message_format
+            .is_some_and(|format| format != partial.message_format)
+        {
             return Err(Violation::MessageFormatChanged);
         }
         if transfer.aborted {
@@ -238,12 +294,20 @@ impl Connection {
         more: bool,
         payload: PayloadRef<'_>,
     ) -> Result<(), Violation> {
-        let (base, per_frame) = (self.config.transfers_per_delivery_base, self.config.transfers_per_delivery_bytes);
-        let link = self.links.find_mut(id.0).ok_or(Violation::HandleUnattached)?;
+        let (base, per_frame) = (
+            self.config.transfers_per_delivery_base,
+            self.config.transfers_per_delivery_bytes,
+        );
+        let link = self
+            .links
+            .find_mut(id.0)
+            .ok_or(Violation::HandleUnattached)?;
         let is_held = link.state == LinkState::AttachReceived;
         let incoming = link.incoming().ok_or(Violation::TransferToSender)?;
         let size_max = incoming.message_size_max;
-        let Some(partial) = &mut incoming.partial else { return Ok(()) };
+        let Some(partial) = &mut incoming.partial else {
+            return Ok(());
+        };
         partial.frames = partial.frames.saturating_add(1);
         if !partial.is_ignored {
             let size = partial.payload.len() + payload.len();
@@ -263,23 +327,35 @@ impl Connection {
         if more {
             return Ok(());
         }
-        let Some(done) = incoming.partial.take() else { return Ok(()) };
+        let Some(done) = incoming.partial.take() else {
+            return Ok(());
+        };
         self.partial_bytes -= done.payload.len();
         if done.is_ignored {
             self.return_credit(id);
             return Ok(());
         }
-        let known = self.sessions.find_mut(session.0).ok_or(Violation::ChannelNotBegun)?;
+        let known = self
+            .sessions
+            .find_mut(session.0)
+            .ok_or(Violation::ChannelNotBegun)?;
         // The sender may settle on a later frame, or by a disposition that overtakes the last one.
         let is_settled = if done.is_settled {
             known.incoming.remove(done.id);
             true
         } else {
-            known.incoming.find_mut(done.id).map(|received| received.is_complete = true).is_none()
+            known
+                .incoming
+                .find_mut(done.id)
+                .map(|received| received.is_complete = true)
+                .is_none()
         };
         let event = Event::Delivery {
             link: id,
-            delivery: IncomingId { session, id: done.id },
+            delivery: IncomingId {
+                session,
+                id: done.id,
+            },
             tag: done.tag,
             settled: is_settled,
             message_format: done.message_format,
@@ -287,12 +363,18 @@ impl Connection {
             rcv_settle_mode: done.rcv_settle_mode,
             payload: exact(done.payload),
         };
-        if is_held { self.hold_delivery(id, event) } else { self.push_event(event) }
+        if is_held {
+            self.hold_delivery(id, event)
+        } else {
+            self.push_event(event)
+        }
     }
 
     /// A delivery that never reaches the embedder used credit all the same; nobody but us can give it back.
     fn return_credit(&mut self, id: LinkId) {
-        let Some(link) = self.links.find_mut(id.0) else { return };
+        let Some(link) = self.links.find_mut(id.0) else {
+            return;
+        };
         match link.incoming() {
             Some(incoming) if incoming.overrun > 0 => incoming.overrun -= 1,
             _ => link.credit = link.credit.saturating_add(1),
@@ -307,12 +389,19 @@ impl Connection {
 
     /// A client may pipeline transfers behind its attach; they wait until the embedder accepts the link.
     fn hold_delivery(&mut self, id: LinkId, event: Event) -> Result<(), Violation> {
-        let size = if let Event::Delivery { payload, .. } = &event { payload.len() } else { 0 };
+        let size = if let Event::Delivery { payload, .. } = &event {
+            payload.len()
+        } else {
+            0
+        };
         if self.partial_bytes + size > self.config.partial_bytes_max {
             return Err(Violation::PartialBytes);
         }
         let incoming = self.links.find_mut(id.0).and_then(|link| link.incoming());
-        let held = incoming.ok_or(Violation::TransferToSender)?.held.get_or_insert_default();
+        let held = incoming
+            .ok_or(Violation::TransferToSender)?
+            .held
+            .get_or_insert_default();
         held.bytes += size;
         held.deliveries.push(event);
         self.partial_bytes += size;

@@ -80,7 +80,11 @@ impl Link {
     }
 
     const fn role(&self) -> Role {
-        if self.is_sender() { Role::Sender } else { Role::Receiver }
+        if self.is_sender() {
+            Role::Sender
+        } else {
+            Role::Receiver
+        }
     }
 }
 
@@ -94,21 +98,34 @@ impl Connection {
         if !self.is_speaking() {
             return Err(UsageError::NotOpen);
         }
-        let known = self.sessions.find(session.0).ok_or(UsageError::UnknownSession)?;
+        let known = self
+            .sessions
+            .find(session.0)
+            .ok_or(UsageError::UnknownSession)?;
         match known.state {
             SessionState::Mapped => {}
             SessionState::BeginSent => return Err(UsageError::WrongState),
             SessionState::Discarding => return Err(UsageError::UnknownSession),
         }
-        let size_max = attach.max_message_size.unwrap_or(self.config.message_size_max);
+        let size_max = attach
+            .max_message_size
+            .unwrap_or(self.config.message_size_max);
         let end = if attach.is_sender {
             End::Outgoing(Outgoing::new(0))
         } else {
             End::Incoming(Incoming::new(size_max))
         };
-        let id = self.insert_link(session, attach.name.clone(), NO_SLOT, LinkState::AttachSent, end);
+        let id = self.insert_link(
+            session,
+            attach.name.clone(),
+            NO_SLOT,
+            LinkState::AttachSent,
+            end,
+        );
         let id = id.ok_or(UsageError::Exhausted)?;
-        let Some(link) = self.links.find(id.0) else { return Err(UsageError::UnknownLink) };
+        let Some(link) = self.links.find(id.0) else {
+            return Err(UsageError::UnknownLink);
+        };
         let frame = Attach {
             name: attach.name,
             handle: link.handle_out,
@@ -131,7 +148,9 @@ impl Connection {
     /// # Errors
     /// [`UsageError::UnknownLink`] when the peer detached meanwhile, [`UsageError::WrongState`] when it was answered.
     pub fn accept_link(&mut self, link: LinkId, reply: LinkReply) -> Result<(), UsageError> {
-        let size_max = reply.max_message_size.unwrap_or(self.config.message_size_max);
+        let size_max = reply
+            .max_message_size
+            .unwrap_or(self.config.message_size_max);
         let known = self.living_link(link)?;
         if known.state != LinkState::AttachReceived {
             return Err(UsageError::WrongState);
@@ -196,7 +215,12 @@ impl Connection {
     ///
     /// # Errors
     /// [`UsageError::UnknownLink`].
-    pub fn detach(&mut self, link: LinkId, closed: bool, error: Option<AmqpError>) -> Result<(), UsageError> {
+    pub fn detach(
+        &mut self,
+        link: LinkId,
+        closed: bool,
+        error: Option<AmqpError>,
+    ) -> Result<(), UsageError> {
         self.living_link(link)?;
         self.detach_link(link, closed, error);
         Ok(())
@@ -243,7 +267,10 @@ impl Connection {
             wants_flow: false,
             end,
         });
-        let handle_out = self.sessions.find_mut(session.0).and_then(|session| session.take_handle_out(key.slot));
+        let handle_out = self
+            .sessions
+            .find_mut(session.0)
+            .and_then(|session| session.take_handle_out(key.slot));
         let Some(handle_out) = handle_out else {
             self.links.remove(key);
             return None;
@@ -258,25 +285,36 @@ impl Connection {
     fn link_by_name(&self, is_sender: bool, name: &Str) -> Option<LinkId> {
         let key = self.links.keys().find(|key| {
             self.links.find(*key).is_some_and(|link| {
-                link.is_sender() == is_sender && link.state != LinkState::DetachSent && link.name == *name
+                link.is_sender() == is_sender
+                    && link.state != LinkState::DetachSent
+                    && link.name == *name
             })
         });
         key.map(LinkId)
     }
 
-    pub(super) fn on_attach(&mut self, session: SessionId, attach: Box<Attach>) -> Result<(), Violation> {
+    pub(super) fn on_attach(
+        &mut self,
+        session: SessionId,
+        attach: Box<Attach>,
+    ) -> Result<(), Violation> {
         if attach.handle > self.config.handle_max {
             return Err(Violation::HandleAboveMaximum);
         }
         self.check_churn()?;
-        let known = self.sessions.find(session.0).ok_or(Violation::ChannelNotBegun)?;
+        let known = self
+            .sessions
+            .find(session.0)
+            .ok_or(Violation::ChannelNotBegun)?;
         if known.link_in(attach.handle).is_some() {
             return Err(Violation::HandleInUse);
         }
         let is_sender = attach.role == Role::Receiver;
         if let Some(old) = self.link_by_name(is_sender, &attach.name) {
-            let is_asking =
-                self.links.find(old.0).is_some_and(|old| old.state == LinkState::AttachSent && old.session == session);
+            let is_asking = self
+                .links
+                .find(old.0)
+                .is_some_and(|old| old.state == LinkState::AttachSent && old.session == session);
             if is_asking {
                 self.on_attach_answer(session, old, attach);
                 return Ok(());
@@ -294,7 +332,13 @@ impl Connection {
             End::Incoming(Incoming::new(self.config.message_size_max))
         };
         let id = self
-            .insert_link(session, attach.name.clone(), attach.handle, LinkState::AttachReceived, end)
+            .insert_link(
+                session,
+                attach.name.clone(),
+                attach.handle,
+                LinkState::AttachReceived,
+                end,
+            )
             .ok_or(Violation::LinkLimit)?;
         if let Some(known) = self.sessions.find_mut(session.0) {
             known.take_handle_in(attach.handle, id.0.slot);
@@ -311,12 +355,18 @@ impl Connection {
             self.write_detach(id, true, Some(Violation::LinkLimit.to_error(&self.config)));
             return Ok(());
         }
-        self.events.push_back(Event::Attached { link: id, session, attach });
+        self.events.push_back(Event::Attached {
+            link: id,
+            session,
+            attach,
+        });
         Ok(())
     }
 
     fn on_attach_answer(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
-        let Some(link) = self.links.find_mut(id.0) else { return };
+        let Some(link) = self.links.find_mut(id.0) else {
+            return;
+        };
         link.state = LinkState::Attached;
         link.handle_in = attach.handle;
         match &mut link.end {
@@ -324,7 +374,9 @@ impl Connection {
                 link.initial_delivery_count = attach.initial_delivery_count.unwrap_or(0);
                 link.delivery_count = link.initial_delivery_count;
             }
-            End::Outgoing(outgoing) => outgoing.message_size_max = attach.max_message_size.unwrap_or(0),
+            End::Outgoing(outgoing) => {
+                outgoing.message_size_max = attach.max_message_size.unwrap_or(0)
+            }
         }
         if link.wants_flow {
             self.list_flow(id);
@@ -332,13 +384,23 @@ impl Connection {
         if let Some(known) = self.sessions.find_mut(session.0) {
             known.take_handle_in(attach.handle, id.0.slot);
         }
-        self.events.push_back(Event::LinkAccepted { link: id, attach });
+        self.events
+            .push_back(Event::LinkAccepted { link: id, attach });
     }
 
-    pub(super) fn on_detach(&mut self, session: SessionId, detach: Detach) -> Result<(), Violation> {
+    pub(super) fn on_detach(
+        &mut self,
+        session: SessionId,
+        detach: Detach,
+    ) -> Result<(), Violation> {
         self.churn.charge(1);
-        let slot = self.sessions.find(session.0).and_then(|session| session.link_in(detach.handle));
-        let (key, link) = slot.and_then(|slot| self.links.at_mut(slot)).ok_or(Violation::HandleUnattached)?;
+        let slot = self
+            .sessions
+            .find(session.0)
+            .and_then(|session| session.link_in(detach.handle));
+        let (key, link) = slot
+            .and_then(|slot| self.links.at_mut(slot))
+            .ok_or(Violation::HandleUnattached)?;
         let id = LinkId(key);
         if link.state != LinkState::DetachSent {
             if link.state == LinkState::AttachReceived {
@@ -349,7 +411,12 @@ impl Connection {
             self.write_detach(id, detach.closed, None);
             let unsettled = self.drop_link_contents(id);
             let error = detach.error.map(|error| *error);
-            self.events.push_back(Event::LinkClosed { link: id, closed: detach.closed, error, unsettled });
+            self.events.push_back(Event::LinkClosed {
+                link: id,
+                closed: detach.closed,
+                error,
+                unsettled,
+            });
         }
         self.remove_link(key);
         Ok(())
@@ -357,7 +424,9 @@ impl Connection {
 
     /// Our detach, for a reason of the embedder or of the machine.
     fn detach_link(&mut self, id: LinkId, closed: bool, error: Option<AmqpError>) {
-        let Some(link) = self.links.find(id.0) else { return };
+        let Some(link) = self.links.find(id.0) else {
+            return;
+        };
         let session = link.session;
         if link.state == LinkState::AttachReceived {
             self.write_null_attach(id);
@@ -365,7 +434,12 @@ impl Connection {
         self.flush_session(session);
         self.write_detach(id, closed, error.clone());
         let unsettled = self.drop_link_contents(id);
-        self.events.push_back(Event::LinkClosed { link: id, closed, error, unsettled });
+        self.events.push_back(Event::LinkClosed {
+            link: id,
+            closed,
+            error,
+            unsettled,
+        });
     }
 
     /// The peer broke a rule of the link: the link alone goes (part 2, 2.6.3).
@@ -377,15 +451,24 @@ impl Connection {
 
     /// Takes down all links of a session that ends, without frames: the end says it all.
     pub(super) fn close_links_of(&mut self, session: SessionId, error: Option<&AmqpError>) {
-        let Some(known) = self.sessions.find_mut(session.0) else { return };
+        let Some(known) = self.sessions.find_mut(session.0) else {
+            return;
+        };
         let slots = core::mem::take(&mut known.handles_out);
         known.handles_in = alloc::vec::Vec::new();
         for slot in slots.into_iter().filter(|slot| *slot != NO_SLOT) {
-            let Some((key, link)) = self.links.at_mut(slot) else { continue };
+            let Some((key, link)) = self.links.at_mut(slot) else {
+                continue;
+            };
             if link.state != LinkState::DetachSent {
                 let unsettled = self.drop_link_contents(LinkId(key));
                 let error = error.cloned();
-                self.events.push_back(Event::LinkClosed { link: LinkId(key), closed: false, error, unsettled });
+                self.events.push_back(Event::LinkClosed {
+                    link: LinkId(key),
+                    closed: false,
+                    error,
+                    unsettled,
+                });
             }
             self.links.remove(key);
         }
@@ -393,7 +476,9 @@ impl Connection {
 
     /// Part 2, 2.6.3: an attach without termini announces that a detach with the reason follows.
     fn write_null_attach(&mut self, id: LinkId) {
-        let Some(link) = self.links.find(id.0) else { return };
+        let Some(link) = self.links.find(id.0) else {
+            return;
+        };
         let session = link.session;
         let frame = Attach {
             name: link.name.clone(),
@@ -406,16 +491,24 @@ impl Connection {
     }
 
     fn write_detach(&mut self, id: LinkId, closed: bool, error: Option<AmqpError>) {
-        let Some(link) = self.links.find_mut(id.0) else { return };
+        let Some(link) = self.links.find_mut(id.0) else {
+            return;
+        };
         link.state = LinkState::DetachSent;
         let session = link.session;
-        let frame = Detach { handle: link.handle_out, closed, error: error.map(Box::new) };
+        let frame = Detach {
+            handle: link.handle_out,
+            closed,
+            error: error.map(Box::new),
+        };
         self.write_on(session, &frame);
     }
 
     /// Frees the handles and the slot: both detaches are exchanged.
     fn remove_link(&mut self, key: Key) {
-        let Some(link) = self.links.remove(key) else { return };
+        let Some(link) = self.links.remove(key) else {
+            return;
+        };
         if let Some(session) = self.sessions.find_mut(link.session.0) {
             session.free_handle_in(link.handle_in);
             session.free_handle_out(link.handle_out);

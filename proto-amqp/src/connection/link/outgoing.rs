@@ -66,12 +66,21 @@ pub(in crate::connection) struct Outgoing {
 
 impl Outgoing {
     pub(super) const fn new(message_size_max: u64) -> Self {
-        Self { message_size_max, queue: VecDeque::new(), available: 0, is_listed: false, is_drained: false }
+        Self {
+            message_size_max,
+            queue: VecDeque::new(),
+            available: 0,
+            is_listed: false,
+            is_drained: false,
+        }
     }
 
     /// Queued messages that will use one credit each.
     pub(in crate::connection) fn unstarted(&self) -> usize {
-        let started = self.queue.front().is_some_and(|front| front.started_as.is_some());
+        let started = self
+            .queue
+            .front()
+            .is_some_and(|front| front.started_as.is_some());
         self.queue.len() - usize::from(started)
     }
 }
@@ -81,7 +90,9 @@ impl Connection {
     /// 0 for links that do not send or are gone.
     #[must_use]
     pub fn credit(&self, link: LinkId) -> u32 {
-        let Some(link) = self.links.find(link.0) else { return 0 };
+        let Some(link) = self.links.find(link.0) else {
+            return 0;
+        };
         match &link.end {
             super::End::Outgoing(outgoing) => {
                 let queued = u32::try_from(outgoing.unstarted()).unwrap_or(u32::MAX);
@@ -125,7 +136,10 @@ impl Connection {
             return Err(UsageError::NoCredit);
         }
         let is_first_in_line = outgoing.queue.is_empty();
-        let session = self.sessions.find_mut(session_id.0).ok_or(UsageError::UnknownLink)?;
+        let session = self
+            .sessions
+            .find_mut(session_id.0)
+            .ok_or(UsageError::UnknownLink)?;
         let size = out.head.len() + out.payload.len();
         let head = TransferHead {
             handle,
@@ -144,11 +158,21 @@ impl Connection {
             && self.output.len() < ENCODE_AHEAD_MAX
             && head.frame_len_max() + size <= frame_out_max as usize;
         if is_at_once {
-            head.write(&mut self.output, session.channel_out, out.head, out.payload, size);
+            head.write(
+                &mut self.output,
+                session.channel_out,
+                out.head,
+                out.payload,
+                size,
+            );
             session.remote_incoming_window -= 1;
             session.next_outgoing_id = session.next_outgoing_id.wrapping_add(1);
             if !out.settled {
-                let sent = Sent { link: link.0.slot, has_state: false, token: out.token };
+                let sent = Sent {
+                    link: link.0.slot,
+                    has_state: false,
+                    token: out.token,
+                };
                 session.outgoing.push(session.next_delivery_out, sent);
             }
             session.next_delivery_out = session.next_delivery_out.wrapping_add(1);
@@ -184,7 +208,13 @@ impl Connection {
         let known = self.living_link(link)?;
         let session = known.session;
         let outgoing = known.outgoing().ok_or(UsageError::UnknownLink)?;
-        let Some(place) = outgoing.queue.iter().position(|queued| queued.token == token) else { return Ok(false) };
+        let Some(place) = outgoing
+            .queue
+            .iter()
+            .position(|queued| queued.token == token)
+        else {
+            return Ok(false);
+        };
         let queued = &mut outgoing.queue[place];
         let freed = queued.len();
         if let Some(delivery) = queued.started_as {
@@ -211,10 +241,17 @@ impl Connection {
 
     /// Puts a link in line to send, if it has something to send and may.
     pub(in crate::connection) fn list_sender(&mut self, id: LinkId) {
-        let Some(link) = self.links.find_mut(id.0) else { return };
+        let Some(link) = self.links.find_mut(id.0) else {
+            return;
+        };
         let (session, credit) = (link.session, link.credit);
-        let Some(outgoing) = link.outgoing() else { return };
-        let is_begun = outgoing.queue.front().is_some_and(|front| front.started_as.is_some());
+        let Some(outgoing) = link.outgoing() else {
+            return;
+        };
+        let is_begun = outgoing
+            .queue
+            .front()
+            .is_some_and(|front| front.started_as.is_some());
         if outgoing.is_listed || outgoing.queue.is_empty() || (credit == 0 && !is_begun) {
             return;
         }
@@ -230,7 +267,9 @@ impl Connection {
     pub(in crate::connection) fn drop_link_contents(&mut self, id: LinkId) -> Vec<u64> {
         let slot = id.0.slot;
         let mut tokens = Vec::new();
-        let Some(link) = self.links.find_mut(id.0) else { return tokens };
+        let Some(link) = self.links.find_mut(id.0) else {
+            return tokens;
+        };
         let session = self.sessions.find_mut(link.session.0);
         link.credit = 0;
         link.wants_flow = false;
@@ -239,7 +278,9 @@ impl Connection {
                 self.partial_bytes -= incoming.bytes();
                 *incoming = super::Incoming::new(0);
                 if let Some(session) = session {
-                    session.incoming.remove_where(|_, received| received.link == slot);
+                    session
+                        .incoming
+                        .remove_where(|_, received| received.link == slot);
                     session.flow_links.retain(|listed| *listed != slot);
                 }
             }

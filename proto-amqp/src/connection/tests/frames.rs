@@ -21,7 +21,10 @@ fn closes_with(bytes: &str, wanted: &str) {
     let mut peer = opened();
     peer.feed(bytes);
     assert_eq!(peer.close_condition().as_deref(), Some(wanted), "{bytes}");
-    assert!(matches!(peer.take_events()[..], [Event::Closed { error: Some(_) }]), "{bytes}");
+    assert!(
+        matches!(peer.take_events()[..], [Event::Closed { error: Some(_) }]),
+        "{bytes}"
+    );
 }
 
 /// Part 2, 2.3.1: a size below the 8-byte header is malformed.
@@ -34,7 +37,10 @@ fn fr_01_size_below_8() {
         peer.feed(HDR).feed(bytes);
         peer.skip_header();
         let bodies = peer.bodies();
-        assert!(matches!(bodies[..], [Performative::Open(_), Performative::Close(_)]), "{bytes}: {bodies:?}");
+        assert!(
+            matches!(bodies[..], [Performative::Open(_), Performative::Close(_)]),
+            "{bytes}: {bodies:?}"
+        );
     }
 }
 
@@ -58,7 +64,9 @@ fn fr_04_extended_header() {
     peer.skip_header();
     let bodies = peer.bodies();
     match &bodies[..] {
-        [Performative::Open(_), Performative::Begin(begin)] => assert_eq!(begin.remote_channel, Some(0)),
+        [Performative::Open(_), Performative::Begin(begin)] => {
+            assert_eq!(begin.remote_channel, Some(0))
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -73,8 +81,12 @@ fn fr_05_size_is_judged_before_the_body_is_there() {
 /// Ours and the peer's limit are two limits.
 #[test]
 fn fr_06_frame_limits_of_both_directions() {
-    let mut peer = Peer::new(Config { frame_size_max: 65_536, ..config() });
-    peer.feed(HDR).feed("0000001802000000005310c00b03a1026331407000000200");
+    let mut peer = Peer::new(Config {
+        frame_size_max: 65_536,
+        ..config()
+    });
+    peer.feed(HDR)
+        .feed("0000001802000000005310c00b03a1026331407000000200");
     peer.skip_header();
     match &peer.bodies()[..] {
         [Performative::Open(open)] => assert_eq!(open.max_frame_size, 65_536),
@@ -86,16 +98,29 @@ fn fr_06_frame_limits_of_both_directions() {
     let events = peer.take_events();
     let receiver = events
         .iter()
-        .filter_map(|event| if let Event::Attached { link, .. } = event { Some(*link) } else { None })
+        .filter_map(|event| {
+            if let Event::Attached { link, .. } = event {
+                Some(*link)
+            } else {
+                None
+            }
+        })
         .nth(1)
         .expect("two links");
-    assert!(events.iter().any(|event| matches!(event, Event::Delivery { payload, .. } if payload.len() == 4_000)));
+    assert!(
+        events.iter().any(
+            |event| matches!(event, Event::Delivery { payload, .. } if payload.len() == 4_000)
+        )
+    );
     peer.frames();
     peer.send(receiver, 1, &payload);
     let frames = peer.transfers();
     assert!(frames.len() > 7, "4,000 bytes in frames of 512");
     assert!(frames.iter().all(|frame| frame.size <= 512));
-    let joined: std::vec::Vec<u8> = frames.iter().flat_map(|frame| frame.payload.clone()).collect();
+    let joined: std::vec::Vec<u8> = frames
+        .iter()
+        .flat_map(|frame| frame.payload.clone())
+        .collect();
     assert_eq!(joined, payload);
 }
 
@@ -103,7 +128,9 @@ fn fr_06_frame_limits_of_both_directions() {
 #[test]
 fn fr_09_empty_frames_are_consumed() {
     let mut peer = Peer::begun(config());
-    peer.feed("0000000802000000").feed("0000000802000005").feed(SESSION_ECHO);
+    peer.feed("0000000802000000")
+        .feed("0000000802000005")
+        .feed(SESSION_ECHO);
     assert_eq!(peer.flows().len(), 1);
 }
 
@@ -112,7 +139,11 @@ fn fr_11_unexpected_frame_types() {
     for bytes in ["0000000802020000", "0000001002010000005344c003015000"] {
         let mut peer = Peer::begun(config());
         peer.feed(bytes);
-        assert_eq!(peer.close_condition().as_deref(), Some("amqp:connection:framing-error"), "{bytes}");
+        assert_eq!(
+            peer.close_condition().as_deref(),
+            Some("amqp:connection:framing-error"),
+            "{bytes}"
+        );
     }
 }
 
@@ -126,14 +157,28 @@ fn input_is_cut_anywhere() {
             peer.feed_bytes(piece);
         }
         peer.skip_header();
-        let mut answers: std::vec::Vec<_> = peer.frames().iter().map(|got| std::format!("{got:?}")).collect();
+        let mut answers: std::vec::Vec<_> = peer
+            .frames()
+            .iter()
+            .map(|got| std::format!("{got:?}"))
+            .collect();
         answers.sort();
-        (answers, peer.take_events().iter().map(core::mem::discriminant).collect::<std::vec::Vec<_>>())
+        (
+            answers,
+            peer.take_events()
+                .iter()
+                .map(core::mem::discriminant)
+                .collect::<std::vec::Vec<_>>(),
+        )
     };
     let whole = run(&[&all]);
     assert_eq!((whole.0.len(), whole.1.len()), (5, 5), "{:?}", whole.0);
     for split in 1..all.len() {
-        assert_eq!(run(&[&all[..split], &all[split..]]), whole, "split at {split}");
+        assert_eq!(
+            run(&[&all[..split], &all[split..]]),
+            whole,
+            "split at {split}"
+        );
     }
     let bytes: std::vec::Vec<&[u8]> = all.chunks(1).collect();
     assert_eq!(run(&bytes), whole);
@@ -142,12 +187,18 @@ fn input_is_cut_anywhere() {
 /// A budget of frames that move nothing, refilled by time.
 #[test]
 fn empty_frames_in_bulk_close_the_connection() {
-    let config = Config { no_progress_frames_max: 100, ..config() };
+    let config = Config {
+        no_progress_frames_max: 100,
+        ..config()
+    };
     let mut peer = Peer::begun(config.clone());
     peer.feed(&"0000000802000000".repeat(99));
     peer.assert_alive();
     peer.feed(&"0000000802000000".repeat(3));
-    assert_eq!(peer.close_condition().as_deref(), Some("amqp:resource-limit-exceeded"));
+    assert_eq!(
+        peer.close_condition().as_deref(),
+        Some("amqp:resource-limit-exceeded")
+    );
 
     let mut slow = Peer::begun(config);
     for _ in 0..1_000 {
@@ -165,7 +216,10 @@ fn td_06_close_is_sent_though_input_goes_on() {
     let mut bytes = hex("0000000002000000");
     bytes.resize(1024 * 1024, 0x5a);
     peer.feed_bytes(&bytes);
-    assert_eq!(peer.close_condition().as_deref(), Some("amqp:connection:framing-error"));
+    assert_eq!(
+        peer.close_condition().as_deref(),
+        Some("amqp:connection:framing-error")
+    );
     assert!(peer.conn.wants_read() && !peer.conn.is_done());
     peer.feed("0000000c0200000000531845");
     assert!(peer.conn.is_done(), "the peer's close ends the lingering");

@@ -44,7 +44,10 @@ fn fr_12_foreign_bytes_get_a_header_and_a_close() {
             let mut peer = refused(input, config);
             assert_eq!(peer.raw(), hex(wanted), "{input}");
             assert!(matches!(peer.take_events()[..], [Event::Closed { .. }]));
-            assert!(!peer.conn.is_done(), "lingers so that the header can be read");
+            assert!(
+                !peer.conn.is_done(),
+                "lingers so that the header can be read"
+            );
             peer.pass(std::time::Duration::from_secs(1));
             assert!(peer.conn.is_done());
         }
@@ -74,7 +77,10 @@ fn sa_01_mechanism_not_offered() {
         let frames = sasl_frames(&raw[8..]);
         assert_eq!(frames.len(), 2, "mechanisms and outcome");
         assert_eq!(frames[1], hex("005344c003015001"), "outcome with code auth");
-        assert!(matches!(peer.take_events()[..], [Event::Closed { .. }]), "the embedder is not asked");
+        assert!(
+            matches!(peer.take_events()[..], [Event::Closed { .. }]),
+            "the embedder is not asked"
+        );
     }
 }
 
@@ -82,9 +88,17 @@ fn sa_01_mechanism_not_offered() {
 fn sa_02_refused_credentials_get_an_outcome() {
     let mut peer = Peer::new(config());
     peer.is_friendly = false;
-    peer.feed("414d5150030100000000002302010000005341c01602a305504c41494ea00c0067756573740077726f6e67");
+    peer.feed(
+        "414d5150030100000000002302010000005341c01602a305504c41494ea00c0067756573740077726f6e67",
+    );
     match &peer.take_events()[..] {
-        [Event::SaslInit { mechanism, response, .. }] => {
+        [
+            Event::SaslInit {
+                mechanism,
+                response,
+                ..
+            },
+        ] => {
             assert_eq!(mechanism.as_str(), "PLAIN");
             assert_eq!(&response[..], b"\0guest\0wrong");
         }
@@ -113,8 +127,14 @@ fn sa_06_frames_in_the_wrong_state() {
     ] {
         let mut peer = refused(&(SASL_HDR.to_string() + frame), config());
         let events = peer.take_events();
-        assert!(matches!(events.last(), Some(Event::Closed { .. })), "{frame}: {events:?}");
-        assert!(!events.iter().any(|event| matches!(event, Event::Opened)), "{frame}");
+        assert!(
+            matches!(events.last(), Some(Event::Closed { .. })),
+            "{frame}: {events:?}"
+        );
+        assert!(
+            !events.iter().any(|event| matches!(event, Event::Opened)),
+            "{frame}"
+        );
     }
 }
 
@@ -131,13 +151,25 @@ fn sa_07_nothing_is_lost_at_the_layer_switch() {
         assert!(
             matches!(
                 events[..],
-                [Event::SaslInit { .. }, Event::Opened, Event::SessionBegun(_), Event::Attached { .. }]
+                [
+                    Event::SaslInit { .. },
+                    Event::Opened,
+                    Event::SessionBegun(_),
+                    Event::Attached { .. }
+                ]
             ),
             "split at {split}: {kinds:?}"
         );
         // SASL header, mechanisms, outcome, AMQP header, then open, begin, attach.
-        let amqp = raw.windows(8).position(|bytes| bytes == hex(HDR)).expect("AMQP header");
-        assert_eq!(super::frames_of(&raw[amqp + 8..]).len(), 3, "split at {split}");
+        let amqp = raw
+            .windows(8)
+            .position(|bytes| bytes == hex(HDR))
+            .expect("AMQP header");
+        assert_eq!(
+            super::frames_of(&raw[amqp + 8..]).len(),
+            3,
+            "split at {split}"
+        );
     }
 }
 
@@ -174,7 +206,10 @@ fn frames_before_open_have_a_smaller_bound() {
     let mut peer = Peer::new(config());
     peer.feed(HDR).feed("0010000002000000");
     peer.skip_header();
-    assert_eq!(peer.close_condition().as_deref(), Some("amqp:connection:framing-error"));
+    assert_eq!(
+        peer.close_condition().as_deref(),
+        Some("amqp:connection:framing-error")
+    );
 }
 
 #[test]
@@ -187,5 +222,8 @@ fn refused_open_is_open_then_close() {
     peer.conn.refuse_open(error);
     let bodies = peer.bodies();
     use crate::performative::Performative;
-    assert!(matches!(bodies[..], [Performative::Open(_), Performative::Close(_)]), "{bodies:?}");
+    assert!(
+        matches!(bodies[..], [Performative::Open(_), Performative::Close(_)]),
+        "{bodies:?}"
+    );
 }

@@ -7,7 +7,13 @@ use crate::connection::{Config, Event, UsageError};
 use crate::performative::{Detach, Performative};
 
 fn detaches(peer: &mut Peer) -> Vec<(u32, bool)> {
-    let detach = |body| if let Performative::Detach(it) = body { Some((it.handle, it.closed)) } else { None };
+    let detach = |body| {
+        if let Performative::Detach(it) = body {
+            Some((it.handle, it.closed))
+        } else {
+            None
+        }
+    };
     peer.bodies().into_iter().filter_map(detach).collect()
 }
 
@@ -31,7 +37,14 @@ fn lk_01_closing_detach() {
         peer.feed(detach);
         assert_eq!(detaches(&mut peer), [(0, true)], "{detach}");
         match &peer.take_events()[..] {
-            [Event::LinkClosed { link: over, closed: true, error: None, .. }] => assert_eq!(*over, link),
+            [
+                Event::LinkClosed {
+                    link: over,
+                    closed: true,
+                    error: None,
+                    ..
+                },
+            ] => assert_eq!(*over, link),
             other => panic!("{other:?}"),
         }
         assert_eq!(peer.conn.grant(link, 1), Err(UsageError::UnknownLink));
@@ -49,11 +62,20 @@ fn lk_02_detach_and_attach_again() {
     peer.feed("0000001102000000005316c00402520142");
     assert_eq!(detaches(&mut peer), [(0, false)]);
     match &peer.take_events()[..] {
-        [Event::LinkClosed { closed: false, unsettled, .. }] => assert_eq!(unsettled, &[0, 1, 2]),
+        [
+            Event::LinkClosed {
+                closed: false,
+                unsettled,
+                ..
+            },
+        ] => assert_eq!(unsettled, &[0, 1, 2]),
         other => panic!("{other:?}"),
     }
     let again = peer.attach(RCV);
-    peer.say(&crate::performative::Flow { next_incoming_id: Some(3), ..credit(1, 10) });
+    peer.say(&crate::performative::Flow {
+        next_incoming_id: Some(3),
+        ..credit(1, 10)
+    });
     peer.send(again, 3, b"x");
     assert_eq!(peer.transfers().len(), 1);
 }
@@ -71,13 +93,24 @@ fn lk_03_stealing() {
     match &bodies[..] {
         [Performative::Detach(detach), Performative::Attach(attach)] => {
             assert!(detach.closed);
-            assert_eq!(super::condition(detach.error.as_ref()), "amqp:link:stolen");
+            assert_eq!(
+                super::condition(detach.error.as_deref()),
+                "amqp:link:stolen"
+            );
             assert_ne!(detach.handle, attach.handle);
         }
         other => panic!("{other:?}"),
     }
     match &peer.take_events()[..] {
-        [Event::LinkClosed { link, unsettled, error: Some(_), .. }, Event::Attached { link: new, .. }] => {
+        [
+            Event::LinkClosed {
+                link,
+                unsettled,
+                error: Some(_),
+                ..
+            },
+            Event::Attached { link: new, .. },
+        ] => {
             assert_eq!((*link, &unsettled[..]), (old, &[7][..]));
             assert_ne!(*new, old);
         }
@@ -108,14 +141,21 @@ fn lk_06_refusals_stay_at_the_link() {
     ] {
         peer.feed(attach);
         let events = peer.take_events();
-        let [Event::Attached { link, .. }] = &events[..] else { panic!("{events:?}") };
-        peer.conn.refuse_link(*link, error("no such queue")).expect("waits");
-        assert_eq!(peer.conn.refuse_link(*link, error("again")), Err(UsageError::UnknownLink));
+        let [Event::Attached { link, .. }] = &events[..] else {
+            panic!("{events:?}")
+        };
+        peer.conn
+            .refuse_link(*link, error("no such queue"))
+            .expect("waits");
+        assert_eq!(
+            peer.conn.refuse_link(*link, error("again")),
+            Err(UsageError::UnknownLink)
+        );
         match &peer.bodies()[..] {
             [Performative::Attach(attach), Performative::Detach(detach)] => {
                 assert!(attach.source.is_none() && attach.target.is_none());
                 assert_eq!((attach.handle, detach.closed), (detach.handle, true));
-                assert_eq!(super::condition(detach.error.as_ref()), "amqp:not-found");
+                assert_eq!(super::condition(detach.error.as_deref()), "amqp:not-found");
             }
             other => panic!("{other:?}"),
         }
@@ -133,9 +173,13 @@ fn pe_05_null_source() {
     peer.is_friendly = false;
     peer.feed("0000001c02000000005312c00f07a102723152014140404000532945");
     let events = peer.take_events();
-    let [Event::Attached { link, attach, .. }] = &events[..] else { panic!("{events:?}") };
+    let [Event::Attached { link, attach, .. }] = &events[..] else {
+        panic!("{events:?}")
+    };
     assert!(attach.source.is_none());
-    peer.conn.refuse_link(*link, error("no source")).expect("waits");
+    peer.conn
+        .refuse_link(*link, error("no source"))
+        .expect("waits");
     peer.frames();
     peer.is_friendly = true;
     peer.feed(SND);
@@ -151,7 +195,13 @@ fn lk_07_churn() {
     let bodies = peer.bodies();
     assert_eq!(bodies.len(), 2_000);
     for pair in bodies.chunks(2) {
-        assert!(matches!(pair, [Performative::Attach(_), Performative::Detach(Detach { handle: 0, .. })]));
+        assert!(matches!(
+            pair,
+            [
+                Performative::Attach(_),
+                Performative::Detach(Detach { handle: 0, .. })
+            ]
+        ));
     }
     peer.take_events();
     let link = peer.attach(SND);
@@ -165,11 +215,22 @@ fn lk_07_churn() {
 #[test]
 fn detach_by_us() {
     let (mut peer, link) = Peer::attached(config(), SND);
-    peer.conn.detach(link, true, Some(error("deleted"))).expect("attached");
+    peer.conn
+        .detach(link, true, Some(error("deleted")))
+        .expect("attached");
     assert_eq!(peer.detach_condition().as_deref(), Some("amqp:not-found"));
-    assert_eq!(peer.conn.detach(link, true, None), Err(UsageError::UnknownLink));
+    assert_eq!(
+        peer.conn.detach(link, true, None),
+        Err(UsageError::UnknownLink)
+    );
     match &peer.poll_all()[..] {
-        [Event::LinkClosed { closed: true, error: Some(_), .. }] => {}
+        [
+            Event::LinkClosed {
+                closed: true,
+                error: Some(_),
+                ..
+            },
+        ] => {}
         other => panic!("{other:?}"),
     }
     // In flight: ignored. Then the handle is in use until the peer detaches.
@@ -186,15 +247,27 @@ fn detach_by_us() {
 fn handles() {
     let (mut in_use, _) = Peer::attached(config(), SND);
     in_use.feed("0000002502000000005312c01807a10272315200414040005328c00501a102713100532945");
-    assert_eq!(in_use.end_condition().as_deref(), Some("amqp:session:handle-in-use"));
+    assert_eq!(
+        in_use.end_condition().as_deref(),
+        Some("amqp:session:handle-in-use")
+    );
 
     let mut unattached = Peer::begun(config());
     unattached.feed("0000001f02000000005314c00804520943a0010043005375a00568656c6c6f");
-    assert_eq!(unattached.end_condition().as_deref(), Some("amqp:session:unattached-handle"));
+    assert_eq!(
+        unattached.end_condition().as_deref(),
+        Some("amqp:session:unattached-handle")
+    );
 
-    let mut above = Peer::begun(Config { handle_max: 0, ..config() });
+    let mut above = Peer::begun(Config {
+        handle_max: 0,
+        ..config()
+    });
     above.feed(RCV);
-    assert_eq!(above.close_condition().as_deref(), Some("amqp:connection:framing-error"));
+    assert_eq!(
+        above.close_condition().as_deref(),
+        Some("amqp:connection:framing-error")
+    );
 }
 
 /// The peer pipelines its detach: the attach is answered all the same, the embedder hears of both.
@@ -204,11 +277,19 @@ fn detach_before_the_answer() {
     peer.is_friendly = false;
     peer.feed(SND);
     let events = peer.take_events();
-    let [Event::Attached { link, .. }] = &events[..] else { panic!("{events:?}") };
+    let [Event::Attached { link, .. }] = &events[..] else {
+        panic!("{events:?}")
+    };
     peer.feed("0000001002000000005316c003024341");
-    assert!(matches!(peer.bodies()[..], [Performative::Attach(_), Performative::Detach(_)]));
+    assert!(matches!(
+        peer.bodies()[..],
+        [Performative::Attach(_), Performative::Detach(_)]
+    ));
     assert!(matches!(peer.take_events()[..], [Event::LinkClosed { .. }]));
-    assert_eq!(peer.conn.accept_link(*link, super::LinkReply::default()), Err(UsageError::UnknownLink));
+    assert_eq!(
+        peer.conn.accept_link(*link, super::LinkReply::default()),
+        Err(UsageError::UnknownLink)
+    );
 }
 
 /// Transfers pipelined behind the attach wait for the embedder's answer.
@@ -218,9 +299,13 @@ fn early_transfers_are_held() {
     peer.is_friendly = false;
     peer.feed(&[SND, XFER0].concat());
     let events = peer.take_events();
-    let [Event::Attached { link, .. }] = &events[..] else { panic!("{events:?}") };
+    let [Event::Attached { link, .. }] = &events[..] else {
+        panic!("{events:?}")
+    };
     assert!(peer.conn.partial_bytes > 0);
-    peer.conn.accept_link(*link, super::LinkReply::default()).expect("waits");
+    peer.conn
+        .accept_link(*link, super::LinkReply::default())
+        .expect("waits");
     peer.settle_down();
     assert_eq!(peer.payloads().len(), 1);
     assert_eq!(peer.conn.partial_bytes, 0);
@@ -229,8 +314,17 @@ fn early_transfers_are_held() {
 /// Links of a connection are bounded; above the bound each is refused for itself.
 #[test]
 fn too_many_links() {
-    let (mut peer, _) = Peer::attached(Config { links_max: 1, ..config() }, SND);
+    let (mut peer, _) = Peer::attached(
+        Config {
+            links_max: 1,
+            ..config()
+        },
+        SND,
+    );
     peer.feed(RCV);
-    assert_eq!(peer.detach_condition().as_deref(), Some("amqp:resource-limit-exceeded"));
+    assert_eq!(
+        peer.detach_condition().as_deref(),
+        Some("amqp:resource-limit-exceeded")
+    );
     peer.assert_alive();
 }

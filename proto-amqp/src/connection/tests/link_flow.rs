@@ -11,7 +11,13 @@ fn receiver() -> (Peer, crate::connection::LinkId) {
 }
 
 fn seen(peer: &mut Peer) -> std::vec::Vec<(u32, bool)> {
-    let flow = |event| if let Event::Flow { credit, drain, .. } = event { Some((credit, drain)) } else { None };
+    let flow = |event| {
+        if let Event::Flow { credit, drain, .. } = event {
+            Some((credit, drain))
+        } else {
+            None
+        }
+    };
     peer.take_events().into_iter().filter_map(flow).collect()
 }
 
@@ -20,10 +26,24 @@ fn seen(peer: &mut Peer) -> std::vec::Vec<(u32, bool)> {
 fn lf_01_nothing_goes_without_credit() {
     let (mut peer, link) = receiver();
     let payload = Bytes::from_static(b"x");
-    assert_eq!(peer.conn.send(link, delivery(1, &payload)), Err(UsageError::NoCredit));
-    peer.say(&Flow { handle: Some(1), delivery_count: Some(0), ..session_flow() });
-    assert_eq!(peer.conn.credit(link), 0, "a flow without link-credit grants nothing");
-    assert_eq!(peer.conn.send(link, delivery(1, &payload)), Err(UsageError::NoCredit));
+    assert_eq!(
+        peer.conn.send(link, delivery(1, &payload)),
+        Err(UsageError::NoCredit)
+    );
+    peer.say(&Flow {
+        handle: Some(1),
+        delivery_count: Some(0),
+        ..session_flow()
+    });
+    assert_eq!(
+        peer.conn.credit(link),
+        0,
+        "a flow without link-credit grants nothing"
+    );
+    assert_eq!(
+        peer.conn.send(link, delivery(1, &payload)),
+        Err(UsageError::NoCredit)
+    );
     assert!(peer.transfers().is_empty());
     assert_eq!(peer.conn.unsent_bytes(), 0);
 }
@@ -50,7 +70,10 @@ fn lf_02_credit_is_exact() {
             sent += 1;
         }
         assert_eq!(peer.transfers().len(), left as usize);
-        peer.say(&Flow { next_incoming_id: Some(sent), ..session_flow() });
+        peer.say(&Flow {
+            next_incoming_id: Some(sent),
+            ..session_flow()
+        });
     }
     assert!(sent > 500 && sent <= limit + 20);
 }
@@ -64,9 +87,21 @@ fn lf_04_drain_of_nothing() {
     peer.conn.drained(link).expect("sender");
     let flows = peer.flows();
     assert_eq!(flows.len(), 1);
-    assert_eq!((flows[0].delivery_count, flows[0].link_credit, flows[0].drain), (Some(10), Some(0), true));
+    assert_eq!(
+        (
+            flows[0].delivery_count,
+            flows[0].link_credit,
+            flows[0].drain
+        ),
+        (Some(10), Some(0), true)
+    );
     assert_eq!(peer.conn.credit(link), 0);
-    peer.say(&Flow { handle: Some(1), delivery_count: Some(10), link_credit: Some(1), ..session_flow() });
+    peer.say(&Flow {
+        handle: Some(1),
+        delivery_count: Some(10),
+        link_credit: Some(1),
+        ..session_flow()
+    });
     assert_eq!(seen(&mut peer), [(1, false)]);
     peer.send(link, 1, b"x");
     assert_eq!(peer.transfers().len(), 1);
@@ -76,7 +111,10 @@ fn lf_04_drain_of_nothing() {
 #[test]
 fn drain_without_credit_is_answered() {
     let (mut peer, link) = receiver();
-    peer.say(&Flow { drain: true, ..credit(1, 0) });
+    peer.say(&Flow {
+        drain: true,
+        ..credit(1, 0)
+    });
     assert_eq!(seen(&mut peer), [(0, true)]);
     peer.conn.drained(link).expect("sender");
     assert_eq!(peer.flows().len(), 1);
@@ -86,8 +124,15 @@ fn drain_without_credit_is_answered() {
 #[test]
 fn drain_with_echo_is_answered_once() {
     let (mut peer, link) = receiver();
-    peer.say(&Flow { drain: true, echo: true, ..credit(1, 5) });
-    assert!(peer.flows().is_empty(), "the answer is the embedder's to give");
+    peer.say(&Flow {
+        drain: true,
+        echo: true,
+        ..credit(1, 5)
+    });
+    assert!(
+        peer.flows().is_empty(),
+        "the answer is the embedder's to give"
+    );
     peer.conn.drained(link).expect("sender");
     let flows = peer.flows();
     assert_eq!(flows.len(), 1);
@@ -98,15 +143,27 @@ fn drain_with_echo_is_answered_once() {
 #[test]
 fn lf_05_drain_waits_for_queued_messages() {
     let (mut peer, link) = receiver();
-    peer.say(&Flow { incoming_window: 2, drain: true, ..credit(1, 7) });
+    peer.say(&Flow {
+        incoming_window: 2,
+        drain: true,
+        ..credit(1, 7)
+    });
     (0..4).for_each(|token| peer.send(link, token, b"x"));
     peer.conn.drained(link).expect("sender");
     let bodies = peer.bodies();
     assert_eq!(bodies.len(), 2, "window of two, no flow yet: {bodies:?}");
-    peer.say(&Flow { next_incoming_id: Some(2), incoming_window: 100, ..session_flow() });
+    peer.say(&Flow {
+        next_incoming_id: Some(2),
+        incoming_window: 100,
+        ..session_flow()
+    });
     let bodies = peer.bodies();
     match &bodies[..] {
-        [Performative::Transfer(_), Performative::Transfer(_), Performative::Flow(flow)] => {
+        [
+            Performative::Transfer(_),
+            Performative::Transfer(_),
+            Performative::Flow(flow),
+        ] => {
             assert_eq!((flow.delivery_count, flow.link_credit), (Some(7), Some(0)));
         }
         other => panic!("{other:?}"),
@@ -117,12 +174,21 @@ fn lf_05_drain_waits_for_queued_messages() {
 #[test]
 fn lf_06_credit_is_taken_back() {
     let (mut peer, link) = receiver();
-    peer.say(&Flow { incoming_window: 3, ..credit(1, 100) });
+    peer.say(&Flow {
+        incoming_window: 3,
+        ..credit(1, 100)
+    });
     (0..10).for_each(|token| peer.send(link, token, b"x"));
     assert_eq!(peer.transfers().len(), 3);
-    peer.say(&Flow { next_incoming_id: Some(3), ..credit(1, 0) });
+    peer.say(&Flow {
+        next_incoming_id: Some(3),
+        ..credit(1, 0)
+    });
     assert_eq!(peer.conn.credit(link), 0);
-    assert!(peer.transfers().is_empty(), "queued messages wait, though the window is open");
+    assert!(
+        peer.transfers().is_empty(),
+        "queued messages wait, though the window is open"
+    );
     // Three came, credit counts from there: two more may go.
     peer.say(&Flow {
         next_incoming_id: Some(3),
@@ -148,11 +214,17 @@ fn lf_07_echo() {
     let flows = peer.flows();
     assert_eq!(flows.len(), 1);
     assert_eq!((flows[0].handle, flows[0].echo), (Some(0), false));
-    assert_eq!((flows[0].delivery_count, flows[0].link_credit), (Some(0), Some(1)));
+    assert_eq!(
+        (flows[0].delivery_count, flows[0].link_credit),
+        (Some(0), Some(1))
+    );
     assert!(flows[0].available.is_some());
 
     for _ in 0..100 {
-        peer.say(&Flow { echo: true, ..credit(1, 1) });
+        peer.say(&Flow {
+            echo: true,
+            ..credit(1, 1)
+        });
         assert_eq!(peer.flows().len(), 1);
     }
     assert!(peer.flows().is_empty());
@@ -177,7 +249,10 @@ fn lf_09_grants_are_coalesced() {
     (0..20).for_each(|id| _ = peer.say_with(&transfer(0, id), b"x"));
     peer.conn.grant(link, 50).expect("receiver");
     let flows = peer.flows();
-    assert_eq!((flows[0].delivery_count, flows[0].link_credit), (Some(20), Some(50)));
+    assert_eq!(
+        (flows[0].delivery_count, flows[0].link_credit),
+        (Some(20), Some(50))
+    );
 }
 
 /// A sender's flow may carry a link-credit; it is ours to say.
@@ -186,22 +261,41 @@ fn link_credit_of_a_sender_is_ignored() {
     let (mut peer, link) = Peer::attached(config(), SND);
     peer.conn.grant(link, 5).expect("receiver");
     peer.frames();
-    peer.say(&Flow { echo: true, ..credit(0, 10_000) });
+    peer.say(&Flow {
+        echo: true,
+        ..credit(0, 10_000)
+    });
     assert_eq!(peer.flows()[0].link_credit, Some(5));
 }
 
 /// Some clients send before they hear of credit; a little of that is forgiven, the rest costs the link.
 #[test]
 fn transfer_limit_with_slack() {
-    let (mut peer, link) = Peer::attached(Config { credit_slack: 3, ..config() }, SND);
+    let (mut peer, link) = Peer::attached(
+        Config {
+            credit_slack: 3,
+            ..config()
+        },
+        SND,
+    );
     peer.conn.grant(link, 2).expect("receiver");
     peer.frames();
     (0..5).for_each(|id| _ = peer.say_with(&transfer(0, id), b"x"));
     assert_eq!(peer.payloads().len(), 5);
     assert_eq!(peer.detach_condition(), None);
     peer.say_with(&transfer(0, 5), b"x");
-    assert_eq!(peer.detach_condition().as_deref(), Some("amqp:link:transfer-limit-exceeded"));
-    assert!(matches!(peer.take_events()[..], [Event::LinkClosed { closed: true, error: Some(_), .. }]));
+    assert_eq!(
+        peer.detach_condition().as_deref(),
+        Some("amqp:link:transfer-limit-exceeded")
+    );
+    assert!(matches!(
+        peer.take_events()[..],
+        [Event::LinkClosed {
+            closed: true,
+            error: Some(_),
+            ..
+        }]
+    ));
     peer.assert_alive();
 }
 
@@ -212,13 +306,26 @@ fn credit_across_the_wrap() {
     peer.is_friendly = false;
     let link = peer.attach(RCV);
     let first = 4_294_967_293;
-    let reply = crate::connection::LinkReply { initial_delivery_count: Some(first), ..Default::default() };
+    let reply = crate::connection::LinkReply {
+        initial_delivery_count: Some(first),
+        ..Default::default()
+    };
     peer.conn.accept_link(link, reply).expect("waits");
     peer.frames();
-    peer.say(&Flow { handle: Some(1), delivery_count: None, link_credit: Some(5), ..session_flow() });
+    peer.say(&Flow {
+        handle: Some(1),
+        delivery_count: None,
+        link_credit: Some(5),
+        ..session_flow()
+    });
     assert_eq!(peer.conn.credit(link), 5);
     (0..5).for_each(|token| peer.send(link, token, b"x"));
-    peer.say(&Flow { handle: Some(1), delivery_count: Some(0), link_credit: Some(5), ..session_flow() });
+    peer.say(&Flow {
+        handle: Some(1),
+        delivery_count: Some(0),
+        link_credit: Some(5),
+        ..session_flow()
+    });
     assert_eq!(peer.conn.credit(link), 3, "five sent, the peer saw three");
     assert_eq!(peer.transfers().len(), 5);
 }
@@ -228,6 +335,9 @@ fn available_is_told() {
     let (mut peer, link) = receiver();
     peer.conn.set_available(link, 42).expect("sender");
     peer.feed(CREDIT10);
-    peer.say(&Flow { echo: true, ..credit(1, 10) });
+    peer.say(&Flow {
+        echo: true,
+        ..credit(1, 10)
+    });
     assert_eq!(peer.flows()[0].available, Some(42));
 }

@@ -18,7 +18,8 @@ fn an_idle_connection_is_small() {
     let slab_entry = 16;
     let sessions = conn.sessions.capacity() * (size_of::<Session>() + slab_entry);
     let links = conn.links.capacity() * (size_of::<Link>() + slab_entry);
-    let queues = conn.ready.capacity() * size_of::<SessionId>() + conn.channels.capacity() * size_of::<Channel>();
+    let queues = conn.ready.capacity() * size_of::<SessionId>()
+        + conn.channels.capacity() * size_of::<Channel>();
     // Names and the like: a few short strings, and two small vectors of handles.
     let rest = 400;
     let fixed = size_of::<Connection>() + size_of::<Config>() + size_of::<Open>();
@@ -26,6 +27,8 @@ fn an_idle_connection_is_small() {
     assert!(conn.events.capacity() <= 4);
     let events = conn.events.capacity() * size_of::<crate::connection::Event>();
     let total = fixed + sessions + links + queues + events + rest;
-    std::println!("fixed {fixed} sessions {sessions} links {links} queues {queues} events {events}");
+    std::println!(
+        "fixed {fixed} sessions {sessions} links {links} queues {queues} events {events}"
+    );
     assert!(total < 3 * 1024, "{total} bytes");
 }

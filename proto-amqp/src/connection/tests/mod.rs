@@ -16,7 +16,6 @@ mod settlement;
 mod teardown;
 mod transfer;
 
-use std::boxed::Box;
 use std::collections::VecDeque;
 use std::string::String;
 use std::time::Duration;
@@ -24,24 +23,29 @@ use std::vec::Vec;
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Config, Connection, Event, LinkId, LinkReply, OutgoingDelivery, SaslCode, SaslConfig, Side};
 use super::write::{Body, put_frame};
+use super::{
+    Config, Connection, Event, LinkId, LinkReply, OutgoingDelivery, SaslCode, SaslConfig, Side,
+};
 use crate::performative::{
     AmqpError, Attach, Disposition, Flow, Performative, Source, Target, TargetKind, Transfer,
 };
 use crate::types::{DeliveryTag, Str, Symbol, Value};
 
-pub(super) const SASL: &str = "414d5150030100000000001c02010000005341c00f02a309414e4f4e594d4f5553a00161";
+pub(super) const SASL: &str =
+    "414d5150030100000000001c02010000005341c00f02a309414e4f4e594d4f5553a00161";
 pub(super) const HDR: &str = "414d515000010000";
 pub(super) const OPEN: &str = "0000001202000000005310c00501a1026331";
 pub(super) const BEGIN: &str = "0000001a02000000005311c00d04404370000008007000000800";
-pub(super) const SND: &str = "0000002702000000005312c01a0aa10273314342404000532845005329c00501a1027131404043";
-pub(super) const RCV: &str = "0000002502000000005312c01807a10272315201414040005328c00501a102713100532945";
+pub(super) const SND: &str =
+    "0000002702000000005312c01a0aa10273314342404000532845005329c00501a1027131404043";
+pub(super) const RCV: &str =
+    "0000002502000000005312c01807a10272315201414040005328c00501a102713100532945";
 pub(super) const XFER0: &str = "0000001e02000000005314c007044343a0010043005375a00568656c6c6f";
 pub(super) const CREDIT10: &str = "0000001f02000000005313c01207437000000800437000000800520143520a";
 
 pub(super) fn hex(text: &str) -> Vec<u8> {
-    assert!(text.len() % 2 == 0, "hex has pairs");
+    assert!(text.len().is_multiple_of(2), "hex has pairs");
     let digit = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("hex digits");
     (0..text.len()).step_by(2).map(digit).collect()
 }
@@ -51,7 +55,10 @@ pub(super) fn config() -> Config {
         container_id: Str::from_static("broker"),
         sasl: SaslConfig {
             required: false,
-            mechanisms: std::vec![Symbol::from_static("ANONYMOUS"), Symbol::from_static("PLAIN")],
+            mechanisms: std::vec![
+                Symbol::from_static("ANONYMOUS"),
+                Symbol::from_static("PLAIN")
+            ],
             credentials: None,
         },
         ..Config::default()
@@ -144,7 +151,10 @@ impl Peer {
             self.conn.handle_timeout(self.now);
             self.settle_down();
             let next = self.conn.poll_timeout();
-            assert!(next.is_none_or(|next| next > deadline), "a deadline that stays is a busy loop");
+            assert!(
+                next.is_none_or(|next| next > deadline),
+                "a deadline that stays is a busy loop"
+            );
         }
         self.now = end;
     }
@@ -159,7 +169,8 @@ impl Peer {
         }
         let mut out = VecDeque::new();
         while self.conn.poll_transmit(self.now, &mut out, 64 * 1024) > 0 {}
-        out.iter().for_each(|bytes| self.read.extend_from_slice(bytes));
+        out.iter()
+            .for_each(|bytes| self.read.extend_from_slice(bytes));
     }
 
     fn answer(&mut self, event: &Event) {
@@ -203,53 +214,79 @@ impl Peer {
     }
 
     pub(super) fn bodies(&mut self) -> Vec<Performative> {
-        self.frames().into_iter().filter_map(|got| got.body).collect()
+        self.frames()
+            .into_iter()
+            .filter_map(|got| got.body)
+            .collect()
     }
 
     pub(super) fn flows(&mut self) -> Vec<Flow> {
-        let flow = |body| if let Performative::Flow(flow) = body { Some(flow) } else { None };
+        let flow = |body| {
+            if let Performative::Flow(flow) = body {
+                Some(flow)
+            } else {
+                None
+            }
+        };
         self.bodies().into_iter().filter_map(flow).collect()
     }
 
     pub(super) fn dispositions(&mut self) -> Vec<Disposition> {
-        let disposition = |body| if let Performative::Disposition(it) = body { Some(it) } else { None };
+        let disposition = |body| {
+            if let Performative::Disposition(it) = body {
+                Some(it)
+            } else {
+                None
+            }
+        };
         self.bodies().into_iter().filter_map(disposition).collect()
     }
 
     pub(super) fn transfers(&mut self) -> Vec<Got> {
-        self.frames().into_iter().filter(|got| matches!(got.body, Some(Performative::Transfer(_)))).collect()
+        self.frames()
+            .into_iter()
+            .filter(|got| matches!(got.body, Some(Performative::Transfer(_))))
+            .collect()
     }
 
     /// Condition of the close that was sent, if one was.
     pub(super) fn close_condition(&mut self) -> Option<String> {
         self.bodies().into_iter().find_map(|body| match body {
-            Performative::Close(close) => Some(condition(close.error.as_ref())),
+            Performative::Close(close) => Some(condition(close.error.as_deref())),
             _ => None,
         })
     }
 
     pub(super) fn end_condition(&mut self) -> Option<String> {
         self.bodies().into_iter().find_map(|body| match body {
-            Performative::End(end) => Some(condition(end.error.as_ref())),
+            Performative::End(end) => Some(condition(end.error.as_deref())),
             _ => None,
         })
     }
 
     pub(super) fn detach_condition(&mut self) -> Option<String> {
         self.bodies().into_iter().find_map(|body| match body {
-            Performative::Detach(detach) => Some(condition(detach.error.as_ref())),
+            Performative::Detach(detach) => Some(condition(detach.error.as_deref())),
             _ => None,
         })
     }
 
     pub(super) fn payloads(&mut self) -> Vec<Vec<u8>> {
-        let payload = |event| if let Event::Delivery { payload, .. } = event { Some(payload.to_vec()) } else { None };
+        let payload = |event| {
+            if let Event::Delivery { payload, .. } = event {
+                Some(payload.to_vec())
+            } else {
+                None
+            }
+        };
         self.take_events().into_iter().filter_map(payload).collect()
     }
 
     pub(super) fn send(&mut self, link: LinkId, token: u64, payload: &[u8]) {
         let payload = Bytes::copy_from_slice(payload);
-        self.conn.send(link, delivery(token, &payload)).expect("there is credit");
+        self.conn
+            .send(link, delivery(token, &payload))
+            .expect("there is credit");
     }
 
     /// The peer says this on channel 0.
@@ -265,19 +302,31 @@ impl Peer {
     /// The session on channel 0 is alive: an echo is answered, once.
     pub(super) fn assert_alive(&mut self) {
         self.frames();
-        self.say(&Flow { echo: true, ..session_flow() });
+        self.say(&Flow {
+            echo: true,
+            ..session_flow()
+        });
         assert_eq!(self.flows().len(), 1, "the echo is answered");
     }
 }
 
 /// A flow that leaves everything open and says nothing about what came.
 pub(super) fn session_flow() -> Flow {
-    Flow { incoming_window: 2_048, outgoing_window: 2_048, ..Flow::default() }
+    Flow {
+        incoming_window: 2_048,
+        outgoing_window: 2_048,
+        ..Flow::default()
+    }
 }
 
 /// A flow that grants credit, as if nothing had come yet.
 pub(super) fn credit(handle: u32, credit: u32) -> Flow {
-    Flow { handle: Some(handle), delivery_count: Some(0), link_credit: Some(credit), ..session_flow() }
+    Flow {
+        handle: Some(handle),
+        delivery_count: Some(0),
+        link_credit: Some(credit),
+        ..session_flow()
+    }
 }
 
 /// The first frame of a delivery whose tag is its id.
@@ -302,7 +351,7 @@ pub(super) fn frame(body: &impl Body, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn condition(error: Option<&Box<AmqpError>>) -> String {
+pub(super) fn condition(error: Option<&AmqpError>) -> String {
     error.map_or_else(String::new, |error| error.condition.as_str().into())
 }
 
@@ -329,11 +378,17 @@ pub(super) fn reply(attach: &Attach) -> LinkReply {
 }
 
 pub(super) fn source(address: &'static str) -> Source {
-    Source { address: Some(Value::Str(Str::from_static(address))), ..Source::default() }
+    Source {
+        address: Some(Value::Str(Str::from_static(address))),
+        ..Source::default()
+    }
 }
 
 pub(super) fn target(address: &'static str) -> TargetKind {
-    TargetKind::Target(Target { address: Some(Value::Str(Str::from_static(address))), ..Target::default() })
+    TargetKind::Target(Target {
+        address: Some(Value::Str(Str::from_static(address))),
+        ..Target::default()
+    })
 }
 
 pub(super) fn frames_of(bytes: &[u8]) -> Vec<Got> {
@@ -350,7 +405,12 @@ pub(super) fn frames_of(bytes: &[u8]) -> Vec<Got> {
             let (performative, used) = Performative::decode(&body).expect("our frames decode");
             (Some(performative), body[used..].to_vec())
         };
-        frames.push(Got { channel, body, payload, size });
+        frames.push(Got {
+            channel,
+            body,
+            payload,
+            size,
+        });
         at += size;
     }
     frames
@@ -367,7 +427,11 @@ impl Pair {
     pub(super) fn new(client: Config, server: Config) -> Self {
         let now = Duration::ZERO;
         let client = Connection::new(Side::Client, client, now);
-        Self { client, server: Connection::new(Side::Server, server, now), now }
+        Self {
+            client,
+            server: Connection::new(Side::Server, server, now),
+            now,
+        }
     }
 
     /// Carries bytes until nothing moves. The server side is friendly; events of both are returned.
@@ -379,7 +443,9 @@ impl Pair {
                     Event::SaslInit { .. } => self.server.sasl_outcome(SaslCode::Ok),
                     Event::Opened => self.server.open(),
                     Event::Attached { link, attach, .. } => {
-                        self.server.accept_link(*link, reply(attach)).expect("the link waits");
+                        self.server
+                            .accept_link(*link, reply(attach))
+                            .expect("the link waits");
                     }
                     _ => {}
                 }

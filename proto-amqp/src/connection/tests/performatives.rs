@@ -7,14 +7,30 @@ use crate::performative::Performative;
 #[test]
 fn pe_01_multiple_as_one_value_as_array_and_empty() {
     for (open, capabilities) in [
-        ("0000002002000000005310c01309a102633140404040404040a305782d636170", 1),
-        ("0000002302000000005310c01609a102633140404040404040e00801a305782d636170", 1),
-        ("0000001d02000000005310c01009a102633140404040404040e00200a3", 0),
+        (
+            "0000002002000000005310c01309a102633140404040404040a305782d636170",
+            1,
+        ),
+        (
+            "0000002302000000005310c01609a102633140404040404040e00801a305782d636170",
+            1,
+        ),
+        (
+            "0000001d02000000005310c01009a102633140404040404040e00200a3",
+            0,
+        ),
     ] {
         let mut peer = Peer::new(config());
         peer.feed(HDR).feed(open);
         assert!(matches!(peer.take_events()[..], [Event::Opened]), "{open}");
-        assert_eq!(peer.conn.remote_open().expect("open").desired_capabilities.len(), capabilities);
+        assert_eq!(
+            peer.conn
+                .remote_open()
+                .expect("open")
+                .desired_capabilities
+                .len(),
+            capabilities
+        );
     }
 }
 
@@ -28,11 +44,22 @@ fn pe_03_absent_null_and_default_fields_are_alike() {
         .bodies()
         .into_iter()
         .map(|body| match body {
-            Performative::Begin(begin) => (begin.remote_channel, begin.incoming_window, begin.handle_max),
+            Performative::Begin(begin) => (
+                begin.remote_channel,
+                begin.incoming_window,
+                begin.handle_max,
+            ),
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(begins, [(Some(1), 512, 255), (Some(2), 512, 255), (Some(3), 512, 255)]);
+    assert_eq!(
+        begins,
+        [
+            (Some(1), 512, 255),
+            (Some(2), 512, 255),
+            (Some(3), 512, 255)
+        ]
+    );
 }
 
 #[test]
@@ -40,16 +67,28 @@ fn pe_04_missing_mandatory_fields() {
     let mut no_container = Peer::new(config());
     no_container.feed(HDR).feed("0000000c0200000000531045");
     no_container.skip_header();
-    assert_eq!(no_container.close_condition().as_deref(), Some("amqp:invalid-field"));
+    assert_eq!(
+        no_container.close_condition().as_deref(),
+        Some("amqp:invalid-field")
+    );
 
     let mut no_outgoing_id = Peer::new(config());
-    no_outgoing_id.feed(HDR).feed(OPEN).feed("0000001402000000005311c00704404052015201");
+    no_outgoing_id
+        .feed(HDR)
+        .feed(OPEN)
+        .feed("0000001402000000005311c00704404052015201");
     no_outgoing_id.skip_header();
-    assert_eq!(no_outgoing_id.close_condition().as_deref(), Some("amqp:invalid-field"));
+    assert_eq!(
+        no_outgoing_id.close_condition().as_deref(),
+        Some("amqp:invalid-field")
+    );
 
     let mut no_handle = Peer::begun(config());
     no_handle.feed("0000001402000000005312c00703a10273314042");
-    assert_eq!(no_handle.close_condition().as_deref(), Some("amqp:invalid-field"));
+    assert_eq!(
+        no_handle.close_condition().as_deref(),
+        Some("amqp:invalid-field")
+    );
 
     // A sender that leaves initial-delivery-count out is read as 0.
     let mut no_count = Peer::begun(config());
@@ -68,8 +107,15 @@ fn pe_08_unknown_performatives() {
         let mut peer = Peer::begun(config());
         peer.feed(bytes);
         let condition = peer.close_condition().expect("closed");
-        let allowed = ["amqp:decode-error", "amqp:not-implemented", "amqp:connection:framing-error"];
-        assert!(allowed.contains(&condition.as_str()), "{bytes}: {condition}");
+        let allowed = [
+            "amqp:decode-error",
+            "amqp:not-implemented",
+            "amqp:connection:framing-error",
+        ];
+        assert!(
+            allowed.contains(&condition.as_str()),
+            "{bytes}: {condition}"
+        );
     }
 }
 
@@ -77,19 +123,33 @@ fn pe_08_unknown_performatives() {
 fn pe_09_channel_max_of_both_sides() {
     // The peer takes channel 0 only: a second session cannot be answered.
     let mut peer = Peer::new(config());
-    peer.feed(HDR).feed("0000001702000000005310c00a04a10263314040600000").feed(BEGIN);
+    peer.feed(HDR)
+        .feed("0000001702000000005310c00a04a10263314040600000")
+        .feed(BEGIN);
     peer.skip_header();
     let frames = peer.frames();
     assert!(frames.iter().all(|frame| frame.channel == 0));
     assert_eq!(frames.len(), 2);
     peer.feed("0000001a02000001005311c00d04404370000008007000000800");
-    assert_eq!(peer.close_condition().as_deref(), Some("amqp:resource-limit-exceeded"));
+    assert_eq!(
+        peer.close_condition().as_deref(),
+        Some("amqp:resource-limit-exceeded")
+    );
 
     // Above what we announced.
-    let mut peer = Peer::begun(Config { channel_max: 255, ..config() });
+    let mut peer = Peer::begun(Config {
+        channel_max: 255,
+        ..config()
+    });
     peer.feed("0000001a02000100005311c00d04404370000008007000000800");
-    assert_eq!(peer.close_condition().as_deref(), Some("amqp:connection:framing-error"));
-    let mut last = Peer::begun(Config { channel_max: 255, ..config() });
+    assert_eq!(
+        peer.close_condition().as_deref(),
+        Some("amqp:connection:framing-error")
+    );
+    let mut last = Peer::begun(Config {
+        channel_max: 255,
+        ..config()
+    });
     last.feed("0000001a020000ff005311c00d04404370000008007000000800");
     assert!(matches!(last.bodies()[..], [Performative::Begin(_)]));
 }
@@ -98,9 +158,13 @@ fn pe_09_channel_max_of_both_sides() {
 #[test]
 fn max_frame_size_below_512_is_refused() {
     let mut peer = Peer::new(config());
-    peer.feed(HDR).feed("0000001802000000005310c00b03a10263314070000001ff");
+    peer.feed(HDR)
+        .feed("0000001802000000005310c00b03a10263314070000001ff");
     peer.skip_header();
-    assert_eq!(peer.close_condition().as_deref(), Some("amqp:invalid-field"));
+    assert_eq!(
+        peer.close_condition().as_deref(),
+        Some("amqp:invalid-field")
+    );
 }
 
 #[test]
@@ -113,5 +177,8 @@ fn frames_on_channels_never_begun_and_open_twice() {
     assert_eq!(twice.close_condition().as_deref(), Some("amqp:not-allowed"));
     let mut begin_twice = Peer::begun(config());
     begin_twice.feed(BEGIN);
-    assert_eq!(begin_twice.close_condition().as_deref(), Some("amqp:not-allowed"));
+    assert_eq!(
+        begin_twice.close_condition().as_deref(),
+        Some("amqp:not-allowed")
+    );
 }

@@ -15,7 +15,10 @@ fn td_01_end_and_close() {
     let (mut peer, _) = Peer::attached(config(), SND);
     peer.attach(RCV);
     peer.feed(&[END, CLOSE].concat());
-    assert!(matches!(peer.bodies()[..], [Performative::End(_), Performative::Close(_)]));
+    assert!(matches!(
+        peer.bodies()[..],
+        [Performative::End(_), Performative::Close(_)]
+    ));
     assert!(peer.conn.is_done());
     let events = peer.take_events();
     assert!(
@@ -42,7 +45,14 @@ fn close_alone() {
     assert!(matches!(peer.bodies()[..], [Performative::Close(_)]));
     let events = peer.take_events();
     assert!(
-        matches!(events[..], [Event::LinkClosed { .. }, Event::SessionEnded { .. }, Event::Closed { .. }]),
+        matches!(
+            events[..],
+            [
+                Event::LinkClosed { .. },
+                Event::SessionEnded { .. },
+                Event::Closed { .. }
+            ]
+        ),
         "{events:?}"
     );
 }
@@ -60,10 +70,19 @@ fn td_02_discarding() {
     }
     burst.extend_from_slice(&super::hex(RCV));
     peer.feed_bytes(&burst);
-    assert!(matches!(peer.bodies()[..], [Performative::End(_)]), "one end, nothing else");
+    assert!(
+        matches!(peer.bodies()[..], [Performative::End(_)]),
+        "one end, nothing else"
+    );
     let events = peer.take_events();
     assert!(
-        matches!(events[..], [Event::LinkClosed { .. }, Event::SessionEnded { error: Some(_), .. }]),
+        matches!(
+            events[..],
+            [
+                Event::LinkClosed { .. },
+                Event::SessionEnded { error: Some(_), .. }
+            ]
+        ),
         "{events:?}"
     );
     peer.feed(END);
@@ -76,23 +95,36 @@ fn td_02_discarding() {
 #[test]
 fn td_03_session_with_everything_in_flight() {
     let (mut peer, first) = Peer::attached(config(), RCV);
-    let second = peer.attach("0000002502000000005312c01807a10272325202414040005328c00501a102713100532945");
+    let second =
+        peer.attach("0000002502000000005312c01807a10272325202414040005328c00501a102713100532945");
     let sender = peer.attach(SND);
     peer.conn.grant(sender, 10).expect("receiver");
     peer.say(&credit(1, 100)).say(&credit(2, 100));
     for token in 0..30 {
         peer.send(if token % 3 == 0 { second } else { first }, token, b"x");
     }
-    peer.say(&crate::performative::Flow { incoming_window: 30, ..super::session_flow() });
+    peer.say(&crate::performative::Flow {
+        incoming_window: 30,
+        ..super::session_flow()
+    });
     (30..35).for_each(|token| peer.send(first, token, b"x"));
-    peer.say_with(&Transfer { more: true, ..transfer(0, 0) }, b"half");
+    peer.say_with(
+        &Transfer {
+            more: true,
+            ..transfer(0, 0)
+        },
+        b"half",
+    );
     peer.take_events();
     peer.frames();
     peer.feed(END);
     assert!(matches!(peer.bodies()[..], [Performative::End(_)]));
     let mut tokens = Vec::new();
     for event in peer.take_events() {
-        if let Event::LinkClosed { link, unsettled, .. } = event {
+        if let Event::LinkClosed {
+            link, unsettled, ..
+        } = event
+        {
             assert!(unsettled.is_sorted());
             assert!(link != sender || unsettled.is_empty());
             tokens.extend(unsettled);
@@ -101,7 +133,15 @@ fn td_03_session_with_everything_in_flight() {
     tokens.sort_unstable();
     assert_eq!(tokens, (0..35).collect::<Vec<_>>());
     let conn = &peer.conn;
-    assert_eq!((conn.partial_bytes, conn.queued_bytes, conn.links.len(), conn.sessions.len()), (0, 0, 0, 0));
+    assert_eq!(
+        (
+            conn.partial_bytes,
+            conn.queued_bytes,
+            conn.links.len(),
+            conn.sessions.len()
+        ),
+        (0, 0, 0, 0)
+    );
 }
 
 /// The same by loss of the socket.
@@ -113,7 +153,11 @@ fn loss() {
     peer.take_events();
     peer.eof();
     match &peer.take_events()[..] {
-        [Event::LinkClosed { unsettled, .. }, Event::SessionEnded { .. }, Event::Closed { error: None }] => {
+        [
+            Event::LinkClosed { unsettled, .. },
+            Event::SessionEnded { .. },
+            Event::Closed { error: None },
+        ] => {
             assert_eq!(unsettled, &[5]);
         }
         other => panic!("{other:?}"),
@@ -129,7 +173,9 @@ fn late_frames_on_an_ended_channel_are_ignored() {
     let (mut peer, _) = Peer::attached(config(), SND);
     peer.feed(END);
     peer.frames();
-    peer.feed("0000001002000000005316c003024341").feed(XFER0).feed(END);
+    peer.feed("0000001002000000005316c003024341")
+        .feed(XFER0)
+        .feed(END);
     assert!(peer.bodies().is_empty());
     peer.feed(BEGIN);
     assert!(matches!(peer.bodies()[..], [Performative::Begin(_)]));
@@ -144,16 +190,30 @@ fn close_by_us() {
         peer.send(link, 5, b"x");
         peer.conn.close(None);
         let bodies = peer.bodies();
-        assert!(matches!(bodies[..], [Performative::Transfer(_), Performative::Close(_)]), "{bodies:?}");
+        assert!(
+            matches!(
+                bodies[..],
+                [Performative::Transfer(_), Performative::Close(_)]
+            ),
+            "{bodies:?}"
+        );
         assert!(!peer.conn.is_done());
-        assert_eq!(peer.conn.send(link, super::delivery(6, &bytes::Bytes::new())), Err(UsageError::UnknownLink));
+        assert_eq!(
+            peer.conn
+                .send(link, super::delivery(6, &bytes::Bytes::new())),
+            Err(UsageError::UnknownLink)
+        );
         if is_answered {
             peer.feed(XFER0).feed(CLOSE);
         } else {
             peer.pass(std::time::Duration::from_secs(5));
         }
         assert!(peer.conn.is_done());
-        let closed = peer.take_events().iter().filter(|event| matches!(event, Event::Closed { .. })).count();
+        let closed = peer
+            .take_events()
+            .iter()
+            .filter(|event| matches!(event, Event::Closed { .. }))
+            .count();
         assert_eq!(closed, 1);
     }
 }
@@ -163,12 +223,20 @@ fn end_by_us() {
     let mut peer = Peer::begun(config());
     peer.feed("0000001a02000001005311c00d04404370000008007000000800");
     let events = peer.take_events();
-    let [Event::SessionBegun(session)] = events[..] else { panic!("{events:?}") };
+    let [Event::SessionBegun(session)] = events[..] else {
+        panic!("{events:?}")
+    };
     peer.frames();
     peer.conn.end(session, None).expect("begun");
-    assert_eq!(peer.conn.end(session, None), Err(UsageError::UnknownSession));
+    assert_eq!(
+        peer.conn.end(session, None),
+        Err(UsageError::UnknownSession)
+    );
     let frames = peer.frames();
     assert!(matches!(frames[0].body, Some(Performative::End(_))) && frames[0].channel == 1);
-    assert!(matches!(peer.take_events()[..], [Event::SessionEnded { .. }]));
+    assert!(matches!(
+        peer.take_events()[..],
+        [Event::SessionEnded { .. }]
+    ));
     peer.assert_alive();
 }

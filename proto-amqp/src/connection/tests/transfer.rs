@@ -28,21 +28,39 @@ fn tr_01_aborted() {
     let (mut peer, _) = receiving(config());
     for round in 0..10_000_u32 {
         let id = round * 2;
-        let begun = Transfer { more: true, ..transfer(0, id) };
+        let begun = Transfer {
+            more: true,
+            ..transfer(0, id)
+        };
         let more = round % 2 == 1;
         peer.say(&begun)
             .say_with(&begun, b"0123456789")
-            .say(&Transfer { aborted: true, more, ..Transfer::default() })
+            .say(&Transfer {
+                aborted: true,
+                more,
+                ..Transfer::default()
+            })
             .say_with(&transfer(0, id + 1), &hello(1));
         // What an embedder does with an accepted message.
         let events = peer.take_events();
-        let [Event::Delivery { link, delivery, .. }] = &events[..] else { panic!("round {round}: {events:?}") };
-        peer.conn.settle(*delivery, crate::performative::DeliveryState::Accepted, true).expect("unsettled");
+        let [Event::Delivery { link, delivery, .. }] = &events[..] else {
+            panic!("round {round}: {events:?}")
+        };
+        peer.conn
+            .settle(
+                *delivery,
+                crate::performative::DeliveryState::Accepted,
+                true,
+            )
+            .expect("unsettled");
         peer.conn.grant(*link, 100).expect("receiver");
     }
     assert_eq!(peer.conn.partial_bytes, 0);
     let dispositions = peer.dispositions();
-    assert!(dispositions.iter().all(|it| it.first % 2 == 1), "aborted ones get no disposition");
+    assert!(
+        dispositions.iter().all(|it| it.first % 2 == 1),
+        "aborted ones get no disposition"
+    );
     assert_eq!(peer.close_condition(), None);
     peer.assert_alive();
 }
@@ -56,13 +74,20 @@ fn tr_01_bytes_and_credit() {
     ] {
         let (mut peer, _) = receiving(config());
         peer.feed("0000001602000000005314c009064343a00141434041")
-            .feed("0000002802000000005314c009064343a00141434041005375b00000001430313233343536373839")
+            .feed(
+                "0000002802000000005314c009064343a00141434041005375b00000001430313233343536373839",
+            )
             .feed(abort)
             .feed("0000001f02000000005314c00804435201a0010143005375a00568656c6c6f");
         assert_eq!(peer.payloads(), [hex("005375a00568656c6c6f")]);
         let flows = peer.flows();
-        let last = flows.last().expect("the credit of the aborted one comes back");
-        assert_eq!((last.delivery_count, last.link_credit), (Some(1), Some(100)));
+        let last = flows
+            .last()
+            .expect("the credit of the aborted one comes back");
+        assert_eq!(
+            (last.delivery_count, last.link_credit),
+            (Some(1), Some(100))
+        );
     }
 }
 
@@ -71,24 +96,41 @@ fn tr_01_bytes_and_credit() {
 fn tr_02_continuations() {
     let whole = hex("005375a006616263646566");
     let (mut bare, _) = receiving(config());
-    bare.feed(FIRST).feed("0000001202000000005314c0020143646566");
-    assert_eq!(bare.payloads(), [whole.clone()]);
+    bare.feed(FIRST)
+        .feed("0000001202000000005314c0020143646566");
+    assert_eq!(bare.payloads(), core::slice::from_ref(&whole));
 
     let tag = DeliveryTag::new(b"A");
-    let same = Transfer { delivery_id: Some(0), delivery_tag: tag, ..Transfer::default() };
+    let same = Transfer {
+        delivery_id: Some(0),
+        delivery_tag: tag,
+        ..Transfer::default()
+    };
     let (mut repeated, _) = receiving(config());
     repeated.feed(FIRST).say_with(&same, b"def");
     assert_eq!(repeated.payloads(), [whole]);
 
     let other_tag = DeliveryTag::new(b"B");
     for other in [
-        Transfer { delivery_id: Some(1), ..same.clone() },
-        Transfer { delivery_tag: other_tag, ..same.clone() },
-        Transfer { message_format: Some(7), ..same },
+        Transfer {
+            delivery_id: Some(1),
+            ..same.clone()
+        },
+        Transfer {
+            delivery_tag: other_tag,
+            ..same.clone()
+        },
+        Transfer {
+            message_format: Some(7),
+            ..same
+        },
     ] {
         let (mut changed, _) = receiving(config());
         changed.feed(FIRST).say_with(&other, b"def");
-        assert_eq!(changed.detach_condition().as_deref(), Some("amqp:not-allowed"));
+        assert_eq!(
+            changed.detach_condition().as_deref(),
+            Some("amqp:not-allowed")
+        );
         assert!(changed.payloads().is_empty());
         changed.assert_alive();
     }
@@ -101,16 +143,44 @@ fn tr_03_interleaving() {
     let attach = "0000002802000000005312c01b0aa1027332520242404000532845005329c00501a1027131404043";
     let second = peer.attach(attach);
     peer.conn.grant(second, 10).expect("receiver");
-    for (more, parts) in [(true, [b"a", b"x"]), (true, [b"b", b"y"]), (false, [b"c", b"z"])] {
-        peer.say_with(&Transfer { more, ..transfer(0, 0) }, parts[0]);
-        peer.say_with(&Transfer { more, ..transfer(2, 1) }, parts[1]);
+    for (more, parts) in [
+        (true, [b"a", b"x"]),
+        (true, [b"b", b"y"]),
+        (false, [b"c", b"z"]),
+    ] {
+        peer.say_with(
+            &Transfer {
+                more,
+                ..transfer(0, 0)
+            },
+            parts[0],
+        );
+        peer.say_with(
+            &Transfer {
+                more,
+                ..transfer(2, 1)
+            },
+            parts[1],
+        );
     }
     let whole: Vec<_> = peer
         .take_events()
         .into_iter()
-        .filter_map(|event| if let Event::Delivery { link, payload, .. } = event { Some((link, payload)) } else { None })
+        .filter_map(|event| {
+            if let Event::Delivery { link, payload, .. } = event {
+                Some((link, payload))
+            } else {
+                None
+            }
+        })
         .collect();
-    assert_eq!(whole, [(first, bytes::Bytes::from_static(b"abc")), (second, bytes::Bytes::from_static(b"xyz"))]);
+    assert_eq!(
+        whole,
+        [
+            (first, bytes::Bytes::from_static(b"abc")),
+            (second, bytes::Bytes::from_static(b"xyz"))
+        ]
+    );
 
     let (mut peer, _) = receiving(config());
     peer.feed("0000001602000000005314c009064343a001414340410000001b02000000005314c00804435201a0014243005375a00178");
@@ -121,29 +191,60 @@ fn tr_03_interleaving() {
 /// Part 2, 2.7.3: refused as soon as the limit is passed; what follows is swallowed; others live on.
 #[test]
 fn tr_04_message_size() {
-    let limited = Config { message_size_max: 1_000, ..config() };
+    let limited = Config {
+        message_size_max: 1_000,
+        ..config()
+    };
     let (mut exact, _) = receiving(limited.clone());
     exact.say_with(&transfer(0, 0), &[0x61; 1_000]);
-    exact.say_with(&Transfer { more: true, ..transfer(0, 1) }, &[0x61; 600]);
+    exact.say_with(
+        &Transfer {
+            more: true,
+            ..transfer(0, 1)
+        },
+        &[0x61; 600],
+    );
     exact.say_with(&Transfer::default(), &[0x61; 400]);
     assert_eq!(exact.payloads().len(), 2);
 
     for pieces in [&[1_001_usize][..], &[600, 401]] {
         let (mut over, _) = receiving(limited.clone());
         for (index, piece) in pieces.iter().enumerate() {
-            let frame = if index == 0 { transfer(0, 0) } else { Transfer::default() };
-            over.say_with(&Transfer { more: true, ..frame }, &std::vec![0x61; *piece]);
+            let frame = if index == 0 {
+                transfer(0, 0)
+            } else {
+                Transfer::default()
+            };
+            over.say_with(
+                &Transfer {
+                    more: true,
+                    ..frame
+                },
+                &std::vec![0x61; *piece],
+            );
         }
-        assert_eq!(over.detach_condition().as_deref(), Some("amqp:link:message-size-exceeded"));
+        assert_eq!(
+            over.detach_condition().as_deref(),
+            Some("amqp:link:message-size-exceeded")
+        );
         for _ in 0..100 {
-            over.say_with(&Transfer { more: true, ..Transfer::default() }, &[0x61; 60_000]);
+            over.say_with(
+                &Transfer {
+                    more: true,
+                    ..Transfer::default()
+                },
+                &[0x61; 60_000],
+            );
         }
         assert_eq!(over.conn.partial_bytes, 0);
         assert!(over.payloads().is_empty());
         over.assert_alive();
     }
 
-    let (mut unlimited, _) = receiving(Config { message_size_max: 0, ..config() });
+    let (mut unlimited, _) = receiving(Config {
+        message_size_max: 0,
+        ..config()
+    });
     unlimited.say_with(&transfer(0, 0), &[0x61; 100_000]);
     assert_eq!(unlimited.payloads().len(), 1);
 }
@@ -152,23 +253,48 @@ fn tr_04_message_size() {
 fn tr_08_empty_frames_and_odd_tags() {
     let (mut peer, _) = receiving(config());
     for (index, piece) in [&b""[..], b"ab", b"", b"cd", b""].into_iter().enumerate() {
-        peer.say_with(&Transfer { more: index < 4, ..transfer(0, 0) }, piece);
+        peer.say_with(
+            &Transfer {
+                more: index < 4,
+                ..transfer(0, 0)
+            },
+            piece,
+        );
     }
     assert_eq!(peer.payloads(), [b"abcd".to_vec()]);
-    peer.say_with(&Transfer { delivery_tag: DeliveryTag::new(b""), ..transfer(0, 1) }, b"x");
-    peer.say_with(&Transfer { delivery_tag: DeliveryTag::new(&[7; 32]), ..transfer(0, 2) }, b"x");
+    peer.say_with(
+        &Transfer {
+            delivery_tag: DeliveryTag::new(b""),
+            ..transfer(0, 1)
+        },
+        b"x",
+    );
+    peer.say_with(
+        &Transfer {
+            delivery_tag: DeliveryTag::new(&[7; 32]),
+            ..transfer(0, 2)
+        },
+        b"x",
+    );
     assert_eq!(peer.payloads().len(), 2);
 
     let (mut empty_tag, _) = receiving(config());
     empty_tag.feed("0000001902000000005314c006044343a00043005375a00178");
     assert_eq!(empty_tag.payloads().len(), 1);
     for (bytes, delivered) in [
-        ("0000003a02000000005314c027044343a02174747474747474747474747474747474747474747474747474747474747474747443005375a00178", 0),
+        (
+            "0000003a02000000005314c027044343a02174747474747474747474747474747474747474747474747474747474747474747443005375a00178",
+            0,
+        ),
         ("0000001802000000005314c0050443434043005375a00178", 0),
     ] {
         let (mut peer, _) = receiving(config());
         peer.feed(bytes);
-        assert_eq!(peer.detach_condition().as_deref(), Some("amqp:invalid-field"), "{bytes}");
+        assert_eq!(
+            peer.detach_condition().as_deref(),
+            Some("amqp:invalid-field"),
+            "{bytes}"
+        );
         assert_eq!(peer.payloads().len(), delivered);
         peer.assert_alive();
     }
@@ -178,15 +304,25 @@ fn tr_08_empty_frames_and_odd_tags() {
 #[test]
 fn delivery_id_is_needed_first() {
     let (mut peer, _) = receiving(config());
-    peer.say_with(&Transfer { delivery_id: None, ..transfer(0, 0) }, b"x");
-    assert_eq!(peer.detach_condition().as_deref(), Some("amqp:invalid-field"));
+    peer.say_with(
+        &Transfer {
+            delivery_id: None,
+            ..transfer(0, 0)
+        },
+        b"x",
+    );
+    assert_eq!(
+        peer.detach_condition().as_deref(),
+        Some("amqp:invalid-field")
+    );
 }
 
 /// Ids rise on a session; one that does not ends it.
 #[test]
 fn delivery_ids_rise() {
     let (mut peer, _) = receiving(config());
-    peer.say_with(&transfer(0, 5), b"x").say_with(&transfer(0, 7), b"x");
+    peer.say_with(&transfer(0, 5), b"x")
+        .say_with(&transfer(0, 7), b"x");
     assert_eq!(peer.payloads().len(), 2, "gaps are no harm");
     peer.say_with(&transfer(0, 7), b"x");
     assert_eq!(peer.end_condition().as_deref(), Some("amqp:invalid-field"));
@@ -195,27 +331,61 @@ fn delivery_ids_rise() {
 /// Bounds on unfinished deliveries: bytes of the connection, frames of the delivery.
 #[test]
 fn partial_deliveries_are_bounded() {
-    let (mut peer, _) = receiving(Config { partial_bytes_max: 10_000, ..config() });
+    let (mut peer, _) = receiving(Config {
+        partial_bytes_max: 10_000,
+        ..config()
+    });
     for _ in 0..20 {
-        peer.say_with(&Transfer { more: true, ..transfer(0, 0) }, &[0x61; 501]);
+        peer.say_with(
+            &Transfer {
+                more: true,
+                ..transfer(0, 0)
+            },
+            &[0x61; 501],
+        );
     }
-    assert_eq!(peer.detach_condition().as_deref(), Some("amqp:resource-limit-exceeded"));
+    assert_eq!(
+        peer.detach_condition().as_deref(),
+        Some("amqp:resource-limit-exceeded")
+    );
     assert_eq!(peer.conn.partial_bytes, 0);
 
     let (mut peer, _) = receiving(config());
     for frames in 1..=64 {
-        peer.say_with(&Transfer { more: true, ..transfer(0, 0) }, b"x");
+        peer.say_with(
+            &Transfer {
+                more: true,
+                ..transfer(0, 0)
+            },
+            b"x",
+        );
         assert_eq!(peer.detach_condition(), None, "{frames} frames");
     }
-    peer.say_with(&Transfer { more: true, ..transfer(0, 0) }, b"x");
-    assert_eq!(peer.detach_condition().as_deref(), Some("amqp:resource-limit-exceeded"));
+    peer.say_with(
+        &Transfer {
+            more: true,
+            ..transfer(0, 0)
+        },
+        b"x",
+    );
+    assert_eq!(
+        peer.detach_condition().as_deref(),
+        Some("amqp:resource-limit-exceeded")
+    );
 }
 
 /// Part 2, 2.6.13: a resumed delivery that we do not hold is ignored.
 #[test]
 fn resumed_deliveries_are_ignored() {
     let (mut peer, _) = receiving(config());
-    peer.say_with(&Transfer { resume: true, more: true, ..transfer(0, 0) }, b"x");
+    peer.say_with(
+        &Transfer {
+            resume: true,
+            more: true,
+            ..transfer(0, 0)
+        },
+        b"x",
+    );
     peer.say_with(&Transfer::default(), b"y");
     peer.say_with(&transfer(0, 1), b"z");
     assert_eq!(peer.payloads(), [b"z".to_vec()]);
@@ -225,7 +395,10 @@ fn resumed_deliveries_are_ignored() {
 #[test]
 fn outgoing_abort() {
     let (mut peer, link) = Peer::attached(config(), super::RCV);
-    peer.say(&crate::performative::Flow { incoming_window: 1, ..super::credit(1, 10) });
+    peer.say(&crate::performative::Flow {
+        incoming_window: 1,
+        ..super::credit(1, 10)
+    });
     peer.conn.frame_out_max = 512;
     peer.send(link, 1, &[0x61; 2_000]);
     peer.send(link, 2, b"x");
@@ -241,7 +414,9 @@ fn outgoing_abort() {
     let transfers = peer.transfers();
     assert_eq!(transfers.len(), 1);
     match &transfers[0].body {
-        Some(Performative::Transfer(transfer)) => assert!(transfer.aborted && transfers[0].payload.is_empty()),
+        Some(Performative::Transfer(transfer)) => {
+            assert!(transfer.aborted && transfers[0].payload.is_empty())
+        }
         other => panic!("{other:?}"),
     }
     assert_eq!(peer.conn.unsent_bytes(), 0);
