@@ -10,6 +10,10 @@ use crate::vocab::{ConnId, Notice, Port};
 /// Low bits of a port that make its index; what is above them tells generations apart.
 const SLOT_MASK: u32 = 0xfff;
 
+/// Emptied notice vectors that are kept, and how long one may be.
+const SPARE_MAX: usize = 16;
+const SPARE_LEN_MAX: usize = 4_096;
+
 /// What a port is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PortKind {
@@ -84,6 +88,8 @@ impl Conn {
 pub(super) struct Conns {
     slots: Slab<Conn>,
     noisy: Vec<usize>,
+    /// Emptied vectors for the next outboxes: a connection with nothing to hear has none.
+    spare: Vec<Vec<Notice>>,
 }
 
 impl Conns {
@@ -125,21 +131,26 @@ impl Conns {
         let conn = &mut self.slots[slot];
         if !conn.is_noisy {
             conn.is_noisy = true;
+            conn.out = self.spare.pop().unwrap_or_default();
             self.noisy.push(slot);
         }
         conn.out.push(notice);
     }
 
+    /// Keeps an emptied vector for the next outbox.
+    pub(super) fn recycle(&mut self, mut notices: Vec<Notice>) {
+        if self.spare.len() < SPARE_MAX && notices.capacity() <= SPARE_LEN_MAX {
+            notices.clear();
+            self.spare.push(notices);
+        }
+    }
+
     /// Turns every outbox into an action.
-    pub(super) fn hand_out(
-        &mut self,
-        spare: &mut Vec<Vec<Notice>>,
-        actions: &mut VecDeque<Action>,
-    ) {
+    pub(super) fn hand_out(&mut self, actions: &mut VecDeque<Action>) {
         for slot in self.noisy.drain(..) {
             let conn = &mut self.slots[slot];
             conn.is_noisy = false;
-            let notices = std::mem::replace(&mut conn.out, spare.pop().unwrap_or_default());
+            let notices = std::mem::take(&mut conn.out);
             actions.push_back(Action::Notify {
                 conn: conn.id,
                 notices,

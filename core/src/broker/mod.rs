@@ -71,7 +71,6 @@ pub struct Broker {
     /// When to look at which queue for expired messages: one per queue.
     timers: BTreeSet<(u64, usize)>,
     actions: VecDeque<Action>,
-    spare_notices: Vec<Vec<Notice>>,
     /// Cost of all queued messages, bytes.
     bytes: usize,
     is_pressed: bool,
@@ -109,7 +108,6 @@ impl Broker {
             runs: Vec::new(),
             timers: BTreeSet::new(),
             actions: VecDeque::new(),
-            spare_notices: Vec::new(),
             bytes: 0,
             is_pressed: false,
             next_queue: 1,
@@ -219,8 +217,7 @@ impl Broker {
         if let Some(batch) = self.gate.seal() {
             self.actions.push_back(Action::Persist(batch));
         }
-        self.conns
-            .hand_out(&mut self.spare_notices, &mut self.actions);
+        self.conns.hand_out(&mut self.actions);
     }
 
     /// The next thing for the driver to do.
@@ -252,11 +249,8 @@ impl Broker {
     }
 
     /// Gives an emptied vector of [`Action::Notify`] back, which saves its next allocation.
-    pub fn recycle_notices(&mut self, mut notices: Vec<Notice>) {
-        if self.spare_notices.len() < 16 && notices.capacity() <= 4_096 {
-            notices.clear();
-            self.spare_notices.push(notices);
-        }
+    pub fn recycle_notices(&mut self, notices: Vec<Notice>) {
+        self.conns.recycle(notices);
     }
 
     #[inline]
