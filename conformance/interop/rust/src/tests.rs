@@ -507,9 +507,7 @@ async fn reconnect_same_name(a: &Args) -> R {
         let mut c =
             Conn::open_as(a.port, Login::Anonymous, "interop-rust-again".into(), None).await?;
         if i == 0 {
-            let mut tx = c
-                .sender_with(Some(&q), "the-link".into(), SenderSettleMode::Mixed)
-                .await?;
+            let mut tx = c.sender(&q).await?;
             send_all(&mut tx, [word("m")]).await?;
         }
         let mut rx = c
