@@ -1,4 +1,9 @@
 //! Bytes and limits, over loopback.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests drive real sockets, threads and clocks"
+)]
 
 mod bed;
 

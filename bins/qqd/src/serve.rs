@@ -80,6 +80,7 @@ fn broker_config(config: &Config) -> BrokerConfig {
         queues: config.queue_specs(),
         auto_create_queues: config.defaults.auto_create_queues,
         auto_create_except: config.defaults.auto_create_except.0.clone(),
+        auto_create_spec: config.auto_create_spec(),
         hash_seed: random(),
     }
 }

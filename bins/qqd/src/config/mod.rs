@@ -104,6 +104,11 @@ impl Config {
         self.queues.iter().map(Queue::spec).collect()
     }
 
+    /// What a queue made for a link is like.
+    pub(crate) fn auto_create_spec(&self) -> QueueSpec {
+        Queue::new(&self.defaults).spec()
+    }
+
     /// Bytes of queued messages above which publishes are refused.
     pub(crate) fn memory_max_bytes(&self) -> usize {
         match self.limits.memory_max.value() {
