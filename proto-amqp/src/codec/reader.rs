@@ -73,6 +73,16 @@ impl<'a> Reader<'a> {
         self.data.get(self.at).copied().ok_or(DecodeError::Truncated)
     }
 
+    /// Passes the bytes expected, or nothing when others come.
+    #[inline]
+    pub(crate) fn skip_exactly<const N: usize>(&mut self, expected: [u8; N]) -> bool {
+        let is_there = self.data[self.at..].first_chunk::<N>() == Some(&expected);
+        if is_there {
+            self.at += N;
+        }
+        is_there
+    }
+
     #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let bytes = *self.data[self.at..].first_chunk::<N>().ok_or(DecodeError::Truncated)?;

@@ -99,8 +99,29 @@ impl DeliveryState {
         Ok(Self::Declared { txn_id })
     }
 
-    /// States that have something to read. `start` is where the descriptor began.
+    /// Any state in any form.
     #[inline(never)]
+    fn read_any(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+        let start = reader.at();
+        // The descriptor counts as a level, as it does for any described value.
+        reader.enter()?;
+        let found = descriptor::read(constructor, reader, name)?;
+        let state = match found {
+            Some(ACCEPTED) => {
+                Fields::begin(reader)?.finish()?;
+                Self::Accepted
+            }
+            Some(RELEASED) => {
+                Fields::begin(reader)?.finish()?;
+                Self::Released
+            }
+            _ => Self::read_full(found, start, reader)?,
+        };
+        reader.leave();
+        Ok(state)
+    }
+
+    /// States that have something to read. `start` is where the descriptor began.
     fn read_full(found: Option<u64>, start: usize, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match found {
             Some(MODIFIED) => Modified::read_fields(reader).map(|modified| Self::Modified(Box::new(modified))),
@@ -127,23 +148,16 @@ impl DeliveryState {
 impl Field for DeliveryState {
     #[inline]
     fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
-        let start = reader.at();
-        // The descriptor counts as a level, as it does for any described value.
-        reader.enter()?;
-        let found = descriptor::read(constructor, reader, name)?;
-        let state = match found {
-            Some(ACCEPTED) => {
-                Fields::begin(reader)?.finish()?;
-                Self::Accepted
+        if constructor == code::DESCRIBED {
+            // Nearly every state that ever comes is one of two, in four bytes.
+            if reader.skip_exactly([code::SMALLULONG, ACCEPTED as u8, code::LIST0]) {
+                return Ok(Self::Accepted);
             }
-            Some(RELEASED) => {
-                Fields::begin(reader)?.finish()?;
-                Self::Released
+            if reader.skip_exactly([code::SMALLULONG, RELEASED as u8, code::LIST0]) {
+                return Ok(Self::Released);
             }
-            _ => Self::read_full(found, start, reader)?,
-        };
-        reader.leave();
-        Ok(state)
+        }
+        Self::read_any(constructor, reader, name)
     }
 
     #[inline]
