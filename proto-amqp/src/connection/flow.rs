@@ -134,61 +134,71 @@ impl Connection {
             return Ok(());
         }
         let is_pending = link.state == LinkState::AttachReceived;
-        match &link.end {
-            End::Outgoing(_) => {
-                if let Some(granted) = flow.link_credit {
-                    // Part 2, 2.6.7: link-credit(snd) = delivery-count(rcv) + link-credit(rcv) - delivery-count(snd).
-                    // What would be below zero is zero: the peer has not seen what is on its way.
-                    let seen = flow.delivery_count.unwrap_or(link.initial_delivery_count);
-                    let in_flight = ahead_of(link.delivery_count, seen).unwrap_or(0);
-                    link.credit = granted.saturating_sub(in_flight);
-                }
-                link.drain = flow.drain;
-                self.list_sender(id);
-                if let Some(outgoing) = self.links.find_mut(key).and_then(|link| link.outgoing())
-                    && !flow.drain
-                {
-                    outgoing.is_drained = false;
-                }
-                let credit = self.credit(id);
-                let drain = flow.drain;
-                self.events.push_back(Event::Flow {
-                    link: id,
-                    credit,
-                    drain,
-                    available: flow.available,
-                });
-                // The answer to a drain is a flow already; a second one would be one too many.
-                if flow.echo && !flow.drain {
-                    self.answer_link_echo(id, is_pending);
-                }
-            }
-            End::Incoming(_) => {
-                // The sender's count is what counts; its link-credit is ours and not listened to (2.7.4).
-                let ahead = flow
-                    .delivery_count
-                    .and_then(|count| ahead_of(count, link.delivery_count))
-                    .unwrap_or(0);
-                if ahead > 0 && ahead <= link.credit {
-                    link.delivery_count = link.delivery_count.wrapping_add(ahead);
-                    link.credit -= ahead;
-                }
-                let (credit, drain) = (link.credit, link.drain);
-                if ahead > 0 || drain {
-                    link.drain = drain && credit > 0;
-                    self.events.push_back(Event::Flow {
-                        link: id,
-                        credit,
-                        drain,
-                        available: flow.available,
-                    });
-                }
-                if flow.echo {
-                    self.answer_link_echo(id, is_pending);
-                }
-            }
+        if link.is_sender() {
+            self.on_receiver_flow(id, flow, is_pending);
+        } else {
+            self.on_sender_flow(id, flow, is_pending);
         }
         Ok(())
+    }
+
+    /// The peer receives: credit for us.
+    fn on_receiver_flow(&mut self, id: LinkId, flow: &Flow, is_pending: bool) {
+        let Some(link) = self.links.find_mut(id.0) else {
+            return;
+        };
+        if let Some(granted) = flow.link_credit {
+            // Part 2, 2.6.7: link-credit(snd) = delivery-count(rcv) + link-credit(rcv) - delivery-count(snd).
+            // What would be below zero is zero: the peer has not seen what is on its way.
+            let seen = flow.delivery_count.unwrap_or(link.initial_delivery_count);
+            let in_flight = ahead_of(link.delivery_count, seen).unwrap_or(0);
+            link.credit = granted.saturating_sub(in_flight);
+        }
+        let drain = flow.drain;
+        link.drain = drain;
+        if let Some(outgoing) = link.outgoing()
+            && !drain
+        {
+            outgoing.is_drained = false;
+        }
+        self.list_sender(id);
+        let credit = self.credit(id);
+        self.events.push_back(Event::Flow {
+            link: id,
+            credit,
+            drain,
+            available: flow.available,
+        });
+        // The answer to a drain is a flow already; a second one would be one too many.
+        if flow.echo && !drain {
+            self.answer_link_echo(id, is_pending);
+        }
+    }
+
+    /// The peer sends. Its count is what counts; its link-credit is ours and not listened to (part 2, 2.7.4).
+    fn on_sender_flow(&mut self, id: LinkId, flow: &Flow, is_pending: bool) {
+        let Some(link) = self.links.find_mut(id.0) else {
+            return;
+        };
+        let count = flow.delivery_count.unwrap_or(link.delivery_count);
+        let ahead = ahead_of(count, link.delivery_count).unwrap_or(0);
+        if ahead > 0 && ahead <= link.credit {
+            link.delivery_count = count;
+            link.credit -= ahead;
+        }
+        let (credit, drain) = (link.credit, link.drain);
+        if ahead > 0 || drain {
+            link.drain = drain && credit > 0;
+            self.events.push_back(Event::Flow {
+                link: id,
+                credit,
+                drain,
+                available: flow.available,
+            });
+        }
+        if flow.echo {
+            self.answer_link_echo(id, is_pending);
+        }
     }
 
     fn answer_link_echo(&mut self, id: LinkId, is_pending: bool) {

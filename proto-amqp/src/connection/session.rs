@@ -132,6 +132,25 @@ impl Session {
         true
     }
 
+    /// A transfer frame may go out, and a delivery begun with it.
+    pub(super) fn is_window_open(&self) -> bool {
+        self.remote_incoming_window > 0 && self.outgoing.accepts(self.next_delivery_out)
+    }
+
+    /// A transfer frame went out.
+    pub(super) const fn note_frame(&mut self) {
+        self.remote_incoming_window -= 1;
+        self.next_outgoing_id = self.next_outgoing_id.wrapping_add(1);
+    }
+
+    /// The first frame of a delivery went out; none when it was settled by that.
+    pub(super) fn note_delivery(&mut self, unsettled: Option<Sent>) {
+        if let Some(sent) = unsettled {
+            self.outgoing.push(self.next_delivery_out, sent);
+        }
+        self.next_delivery_out = self.next_delivery_out.wrapping_add(1);
+    }
+
     /// Slot of the link on the peer's handle.
     pub(super) fn link_in(&self, handle: u32) -> Option<u32> {
         self.handles_in

@@ -236,9 +236,7 @@ impl Connection {
             self.finish_drain(LinkId(key));
             return Turn::Done;
         };
-        if session.remote_incoming_window == 0
-            || !session.outgoing.accepts(session.next_delivery_out)
-        {
+        if !session.is_window_open() {
             return Turn::Blocked;
         }
         let is_first = front.started_as.is_none();
@@ -263,34 +261,17 @@ impl Connection {
             &front.payload,
             size,
         );
-        session.remote_incoming_window -= 1;
-        session.next_outgoing_id = session.next_outgoing_id.wrapping_add(1);
         let is_last = !frame.more;
+        session.note_frame();
         *queued_bytes -= size;
         if is_first {
-            if !front.is_settled {
-                session.outgoing.push(
-                    delivery_id,
-                    Sent {
-                        link: slot,
-                        has_state: false,
-                        token: front.token,
-                    },
-                );
-            }
-            session.next_delivery_out = session.next_delivery_out.wrapping_add(1);
+            session.note_delivery((!front.is_settled).then(|| Sent::new(slot, front.token)));
             front.started_as = Some(delivery_id);
         }
         if is_last {
-            outgoing.queue.pop_front();
-            if outgoing.queue.is_empty() {
-                // Queues are for bursts; an idle link keeps no room for one.
-                outgoing.queue = VecDeque::new();
-            }
+            outgoing.pop_front();
         } else {
-            let from_head = size.min(front.head.len());
-            let _ = front.head.split_to(from_head);
-            let _ = front.payload.split_to(size - from_head);
+            front.advance(size);
         }
         if is_first {
             self.use_credit(LinkId(key));

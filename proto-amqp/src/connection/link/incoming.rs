@@ -27,6 +27,15 @@ pub(in crate::connection) struct Received {
     pub(in crate::connection) is_complete: bool,
 }
 
+impl Received {
+    const fn new(link: LinkId, is_complete: bool) -> Self {
+        Self {
+            link: link.0.slot,
+            is_complete,
+        }
+    }
+}
+
 /// What only receiving links have.
 #[derive(Debug)]
 pub(in crate::connection) struct Incoming {
@@ -157,26 +166,19 @@ impl Connection {
             return Err(Violation::DeliveryIdNotRising);
         }
         known.last_delivery_in = Some(delivery_id);
-        let link = self
-            .links
-            .find_mut(id.0)
-            .ok_or(Violation::HandleUnattached)?;
-        let is_held = link.state == LinkState::AttachReceived;
-        if link.credit > 0 {
-            link.credit -= 1;
-        } else {
-            let slack = self.config.credit_slack;
-            let incoming = link.incoming().ok_or(Violation::TransferToSender)?;
-            incoming.overrun += 1;
-            if incoming.overrun > slack {
-                return Err(Violation::TransferLimit);
-            }
-        }
-        link.delivery_count = link.delivery_count.wrapping_add(1);
+        self.take_credit(id)?;
         if transfer.aborted {
             self.return_credit(id);
             return Ok(());
         }
+        let known = self
+            .sessions
+            .find_mut(session.0)
+            .ok_or(Violation::ChannelNotBegun)?;
+        let link = self
+            .links
+            .find_mut(id.0)
+            .ok_or(Violation::HandleUnattached)?;
         let incoming = link.incoming().ok_or(Violation::TransferToSender)?;
         let is_settled = transfer.settled.unwrap_or(false);
         let message_format = transfer.message_format.unwrap_or(0);
@@ -186,13 +188,7 @@ impl Connection {
                 return Err(Violation::MessageTooLarge);
             }
             if !is_settled {
-                known.incoming.push(
-                    delivery_id,
-                    Received {
-                        link: id.0.slot,
-                        is_complete: true,
-                    },
-                );
+                known.incoming.push(delivery_id, Received::new(id, true));
             }
             let event = Event::Delivery {
                 link: id,
@@ -207,20 +203,10 @@ impl Connection {
                 rcv_settle_mode: transfer.rcv_settle_mode,
                 payload: payload.take(),
             };
-            return if is_held {
-                self.hold_delivery(id, event)
-            } else {
-                self.push_event(event)
-            };
+            return self.hand_over(id, event);
         }
         if !is_settled && !transfer.resume {
-            known.incoming.push(
-                delivery_id,
-                Received {
-                    link: id.0.slot,
-                    is_complete: false,
-                },
-            );
+            known.incoming.push(delivery_id, Received::new(id, false));
         }
         incoming.partial = Some(Box::new(Partial {
             id: delivery_id,
@@ -302,7 +288,6 @@ impl Connection {
             .links
             .find_mut(id.0)
             .ok_or(Violation::HandleUnattached)?;
-        let is_held = link.state == LinkState::AttachReceived;
         let incoming = link.incoming().ok_or(Violation::TransferToSender)?;
         let size_max = incoming.message_size_max;
         let Some(partial) = &mut incoming.partial else {
@@ -335,6 +320,15 @@ impl Connection {
             self.return_credit(id);
             return Ok(());
         }
+        self.finish_partial(session, id, *done)
+    }
+
+    fn finish_partial(
+        &mut self,
+        session: SessionId,
+        id: LinkId,
+        done: Partial,
+    ) -> Result<(), Violation> {
         let known = self
             .sessions
             .find_mut(session.0)
@@ -363,11 +357,7 @@ impl Connection {
             rcv_settle_mode: done.rcv_settle_mode,
             payload: exact(done.payload),
         };
-        if is_held {
-            self.hold_delivery(id, event)
-        } else {
-            self.push_event(event)
-        }
+        self.hand_over(id, event)
     }
 
     /// A delivery that never reaches the embedder used credit all the same; nobody but us can give it back.
@@ -382,7 +372,31 @@ impl Connection {
         self.list_flow(id);
     }
 
-    fn push_event(&mut self, event: Event) -> Result<(), Violation> {
+    /// Part 2, 2.6.7: a delivery uses one credit with its first frame.
+    fn take_credit(&mut self, id: LinkId) -> Result<(), Violation> {
+        let slack = self.config.credit_slack;
+        let link = self
+            .links
+            .find_mut(id.0)
+            .ok_or(Violation::HandleUnattached)?;
+        if link.credit > 0 {
+            link.credit -= 1;
+        } else {
+            let incoming = link.incoming().ok_or(Violation::TransferToSender)?;
+            incoming.overrun += 1;
+            if incoming.overrun > slack {
+                return Err(Violation::TransferLimit);
+            }
+        }
+        link.delivery_count = link.delivery_count.wrapping_add(1);
+        Ok(())
+    }
+
+    fn hand_over(&mut self, id: LinkId, event: Event) -> Result<(), Violation> {
+        let link = self.links.find(id.0);
+        if link.is_some_and(|link| link.state == LinkState::AttachReceived) {
+            return self.hold_delivery(id, event);
+        }
         self.events.push_back(event);
         Ok(())
     }

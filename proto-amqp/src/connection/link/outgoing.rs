@@ -7,7 +7,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use super::{Connection, LinkState};
 use crate::connection::event::{OutgoingDelivery, UsageError};
@@ -26,6 +26,16 @@ pub(in crate::connection) struct Sent {
     /// The peer gave it a state without settling.
     pub(in crate::connection) has_state: bool,
     pub(in crate::connection) token: u64,
+}
+
+impl Sent {
+    pub(in crate::connection) const fn new(link: u32, token: u64) -> Self {
+        Self {
+            link,
+            has_state: false,
+            token,
+        }
+    }
 }
 
 /// A message that is not, or not wholly, written.
@@ -47,6 +57,13 @@ pub(in crate::connection) struct Queued {
 impl Queued {
     pub(in crate::connection) const fn len(&self) -> usize {
         self.head.len() + self.payload.len()
+    }
+
+    /// Drops the first `size` bytes: they are written.
+    pub(in crate::connection) fn advance(&mut self, size: usize) {
+        let from_head = size.min(self.head.len());
+        self.head.advance(from_head);
+        self.payload.advance(size - from_head);
     }
 }
 
@@ -72,6 +89,14 @@ impl Outgoing {
             available: 0,
             is_listed: false,
             is_drained: false,
+        }
+    }
+
+    /// The first message is written. Queues are for bursts: an idle link keeps no room for one.
+    pub(in crate::connection) fn pop_front(&mut self) {
+        self.queue.pop_front();
+        if self.queue.is_empty() {
+            self.queue = VecDeque::new();
         }
     }
 
@@ -153,8 +178,7 @@ impl Connection {
         };
         let is_at_once = is_first_in_line
             && session.senders.is_empty()
-            && session.remote_incoming_window > 0
-            && session.outgoing.accepts(session.next_delivery_out)
+            && session.is_window_open()
             && self.output.len() < ENCODE_AHEAD_MAX
             && head.frame_len_max() + size <= frame_out_max as usize;
         if is_at_once {
@@ -165,17 +189,8 @@ impl Connection {
                 out.payload,
                 size,
             );
-            session.remote_incoming_window -= 1;
-            session.next_outgoing_id = session.next_outgoing_id.wrapping_add(1);
-            if !out.settled {
-                let sent = Sent {
-                    link: link.0.slot,
-                    has_state: false,
-                    token: out.token,
-                };
-                session.outgoing.push(session.next_delivery_out, sent);
-            }
-            session.next_delivery_out = session.next_delivery_out.wrapping_add(1);
+            session.note_frame();
+            session.note_delivery((!out.settled).then(|| Sent::new(link.0.slot, out.token)));
             self.use_credit(link);
             self.no_progress.credit(super::super::PROGRESS_TRANSFER);
             return Ok(());
