@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use qq_core::face::{FaceFactory, PeerInfo};
-use qq_runtime::{Admitted, Listener, Seat, Shared, Shutdown};
+use qq_runtime::{Admitted, Listener, Quiet, Seat, Shared, Shutdown};
 
 use crate::acceptor::Acceptor;
 use crate::io::Spawner;
@@ -20,8 +20,6 @@ const TURN_MAX: usize = 32;
 const PAUSE: Duration = Duration::from_millis(100);
 /// When to see whether strangers got older or left.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// At most one line of a kind in this time.
-const LOG_EVERY: Duration = Duration::from_secs(1);
 
 /// One listener.
 struct AcceptLoop {
@@ -35,8 +33,7 @@ struct AcceptLoop {
     /// Accepted and not yet admitted.
     waiting: Option<(TcpStream, SocketAddr)>,
     paused_until: Duration,
-    quiet_until: Duration,
-    silenced: u64,
+    quiet: Quiet,
 }
 
 /// Accepts until the node goes down. To be called on the first IO thread.
@@ -56,8 +53,7 @@ pub(crate) fn accept_loop(
         timer: Timer::default(),
         waiting: None,
         paused_until: Duration::ZERO,
-        quiet_until: Duration::ZERO,
-        silenced: 0,
+        quiet: Quiet::default(),
     };
     Ok(std::future::poll_fn(move |cx| accept.poll(cx)))
 }
@@ -136,17 +132,7 @@ impl AcceptLoop {
     }
 
     fn say(&mut self, now: Duration, text: &str) {
-        if now < self.quiet_until {
-            self.silenced += 1;
-            return;
-        }
-        log::warn!(
-            "{}: {text} ({} more like it before)",
-            self.name,
-            self.silenced
-        );
-        self.quiet_until = now + LOG_EVERY;
-        self.silenced = 0;
+        self.quiet.warn(now, &format!("{}: {text}", self.name));
     }
 }
 
