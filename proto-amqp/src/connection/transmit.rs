@@ -8,7 +8,7 @@ use core::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::ids::{LinkId, SessionId};
-use super::link::outgoing::Sent;
+use super::link::outgoing::{Queued, Sent};
 use super::output::Output;
 use super::{Connection, PROGRESS_TRANSFER, State};
 use crate::types::DeliveryTag;
@@ -227,11 +227,8 @@ impl Connection {
         let Some(outgoing) = link.outgoing() else {
             return Turn::Done;
         };
-        let is_over = match outgoing.queue.front() {
-            Some(front) => front.started_as.is_none() && credit == 0,
-            None => true,
-        };
-        let Some(front) = outgoing.queue.front_mut().filter(|_| !is_over) else {
+        let may_go = |front: &&mut Queued| front.started_as.is_some() || credit > 0;
+        let Some(front) = outgoing.queue.front_mut().filter(may_go) else {
             outgoing.is_listed = false;
             self.finish_drain(LinkId(key));
             return Turn::Done;
@@ -253,7 +250,8 @@ impl Connection {
             batchable: front.batchable,
         };
         let size = front.len().min(frame_max - frame.frame_len_max());
-        frame.more = size < front.len();
+        let is_last = size == front.len();
+        frame.more = !is_last;
         frame.write(
             output,
             session.channel_out,
@@ -261,7 +259,6 @@ impl Connection {
             &front.payload,
             size,
         );
-        let is_last = !frame.more;
         session.note_frame();
         *queued_bytes -= size;
         if is_first {

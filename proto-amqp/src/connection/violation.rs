@@ -115,157 +115,50 @@ impl Violation {
     }
 
     /// Condition (part 2, 2.8.15 to 2.8.18) and a text for the person who reads the peer's log.
+#[rustfmt::skip]
     const fn wording(self) -> (Symbol, &'static str) {
         match self {
-            Self::FrameSizeBelowHeader => (
-                condition::FRAMING_ERROR,
-                "a frame's size is below its 8-byte header",
-            ),
-            Self::FrameTooLarge => (
-                condition::FRAMING_ERROR,
-                "a frame is larger than the max-frame-size in force",
-            ),
-            Self::DataOffset => (
-                condition::FRAMING_ERROR,
-                "a frame's data offset is below 2 or points past its end",
-            ),
-            Self::FrameType => (
-                condition::FRAMING_ERROR,
-                "a frame has a type that does not belong to this layer",
-            ),
-            Self::Undecodable => (
-                condition::DECODE_ERROR,
-                "a frame's body could not be decoded",
-            ),
+            Self::FrameSizeBelowHeader => (condition::FRAMING_ERROR, "a frame's size is below its 8-byte header"),
+            Self::FrameTooLarge => (condition::FRAMING_ERROR, "a frame is larger than the max-frame-size in force"),
+            Self::DataOffset => (condition::FRAMING_ERROR, "a frame's data offset is below 2 or points past its end"),
+            Self::FrameType => (condition::FRAMING_ERROR, "a frame has a type that does not belong to this layer"),
+            Self::Undecodable => (condition::DECODE_ERROR, "a frame's body could not be decoded"),
             Self::FieldMissing => (condition::INVALID_FIELD, "a mandatory field is absent"),
-            Self::UnknownPerformative => (
-                condition::NOT_IMPLEMENTED,
-                "a frame's body is no known performative",
-            ),
-            Self::UnexpectedPerformative => (
-                condition::NOT_ALLOWED,
-                "a performative came where it has no meaning",
-            ),
-            Self::OpenDeadline => (
-                condition::RESOURCE_LIMIT_EXCEEDED,
-                "no open arrived in time",
-            ),
+            Self::UnknownPerformative => (condition::NOT_IMPLEMENTED, "a frame's body is no known performative"),
+            Self::UnexpectedPerformative => (condition::NOT_ALLOWED, "a performative came where it has no meaning"),
+            Self::OpenDeadline => (condition::RESOURCE_LIMIT_EXCEEDED, "no open arrived in time"),
             Self::OpenTwice => (condition::NOT_ALLOWED, "the connection is open already"),
             Self::NotOpened => (condition::NOT_ALLOWED, "the first frame must be an open"),
-            Self::IdleTimeout => (
-                condition::RESOURCE_LIMIT_EXCEEDED,
-                "nothing arrived within the idle time-out",
-            ),
-            Self::IdleTimeoutTooShort => (
-                condition::NOT_ALLOWED,
-                "the idle-time-out is below the minimum served here",
-            ),
-            Self::FrameSizeBelowMinimum => (
-                condition::INVALID_FIELD,
-                "max-frame-size must be 512 or more",
-            ),
-            Self::SlowReader => (
-                condition::RESOURCE_LIMIT_EXCEEDED,
-                "the peer does not read what is sent to it",
-            ),
-            Self::ChannelAboveMaximum => (
-                condition::FRAMING_ERROR,
-                "a channel is above the channel-max in force",
-            ),
-            Self::HandleAboveMaximum => (
-                condition::FRAMING_ERROR,
-                "a handle is above the handle-max in force",
-            ),
-            Self::ChannelNotBegun => (
-                condition::NOT_ALLOWED,
-                "a frame came on a channel without a session",
-            ),
-            Self::NoChannelLeft => (
-                condition::RESOURCE_LIMIT_EXCEEDED,
-                "the peer's channel-max leaves no channel to answer on",
-            ),
+            Self::IdleTimeout => (condition::RESOURCE_LIMIT_EXCEEDED, "nothing arrived within the idle time-out"),
+            Self::IdleTimeoutTooShort => (condition::NOT_ALLOWED, "the idle-time-out is below the minimum served here"),
+            Self::FrameSizeBelowMinimum => (condition::INVALID_FIELD, "max-frame-size must be 512 or more"),
+            Self::SlowReader => (condition::RESOURCE_LIMIT_EXCEEDED, "the peer does not read what is sent to it"),
+            Self::ChannelAboveMaximum => (condition::FRAMING_ERROR, "a channel is above the channel-max in force"),
+            Self::HandleAboveMaximum => (condition::FRAMING_ERROR, "a handle is above the handle-max in force"),
+            Self::ChannelNotBegun => (condition::NOT_ALLOWED, "a frame came on a channel without a session"),
+            Self::NoChannelLeft => (condition::RESOURCE_LIMIT_EXCEEDED, "the peer's channel-max leaves no channel to answer on"),
             Self::BeginTwice => (condition::NOT_ALLOWED, "the channel has a session already"),
-            Self::RemoteChannelUnknown => (
-                condition::NOT_ALLOWED,
-                "a begin answers a channel that did not ask",
-            ),
-            Self::Churn => (
-                condition::RESOURCE_LIMIT_EXCEEDED,
-                "sessions or links come and go too fast",
-            ),
-            Self::NoProgress => (
-                condition::RESOURCE_LIMIT_EXCEEDED,
-                "too many frames that move nothing",
-            ),
-            Self::NextIncomingIdAhead => (
-                condition::WINDOW_VIOLATION,
-                "next-incoming-id is ahead of what was sent",
-            ),
-            Self::WindowExceeded => (
-                condition::WINDOW_VIOLATION,
-                "more transfers than the incoming-window allows",
-            ),
+            Self::RemoteChannelUnknown => (condition::NOT_ALLOWED, "a begin answers a channel that did not ask"),
+            Self::Churn => (condition::RESOURCE_LIMIT_EXCEEDED, "sessions or links come and go too fast"),
+            Self::NoProgress => (condition::RESOURCE_LIMIT_EXCEEDED, "too many frames that move nothing"),
+            Self::NextIncomingIdAhead => (condition::WINDOW_VIOLATION, "next-incoming-id is ahead of what was sent"),
+            Self::WindowExceeded => (condition::WINDOW_VIOLATION, "more transfers than the incoming-window allows"),
             Self::HandleInUse => (condition::HANDLE_IN_USE, "the handle is attached already"),
-            Self::HandleUnattached => (
-                condition::UNATTACHED_HANDLE,
-                "no link is attached to the handle",
-            ),
-            Self::LinkLimit => (
-                condition::RESOURCE_LIMIT_EXCEEDED,
-                "the connection has as many links as it may",
-            ),
-            Self::TransferToSender => (
-                condition::NOT_ALLOWED,
-                "a transfer came on a link whose other end is the receiver",
-            ),
-            Self::DeliveryIdNotRising => (
-                condition::INVALID_FIELD,
-                "a delivery-id does not follow the ones before it",
-            ),
-            Self::DeliveryIdMissing => (
-                condition::INVALID_FIELD,
-                "the first transfer of a delivery needs a delivery-id",
-            ),
-            Self::DeliveryTagMissing => (
-                condition::INVALID_FIELD,
-                "the first transfer of a delivery needs a delivery-tag",
-            ),
-            Self::DeliveryTagTooLong => (
-                condition::INVALID_FIELD,
-                "a delivery-tag is longer than 32 bytes",
-            ),
-            Self::DeliveryIdChanged => (
-                condition::NOT_ALLOWED,
-                "a delivery began before the one in progress ended",
-            ),
-            Self::DeliveryTagChanged => (
-                condition::NOT_ALLOWED,
-                "the delivery-tag changed within a delivery",
-            ),
-            Self::MessageFormatChanged => (
-                condition::NOT_ALLOWED,
-                "the message-format changed within a delivery",
-            ),
-            Self::MessageTooLarge => (
-                condition::MESSAGE_SIZE_EXCEEDED,
-                "the message is larger than max-message-size",
-            ),
-            Self::TransferLimit => (
-                condition::TRANSFER_LIMIT_EXCEEDED,
-                "more deliveries than the link credit allows",
-            ),
-            Self::TooManyFrames => (
-                condition::RESOURCE_LIMIT_EXCEEDED,
-                "a delivery came in too many frames for its size",
-            ),
-            Self::PartialBytes => (
-                condition::RESOURCE_LIMIT_EXCEEDED,
-                "too many bytes of unfinished deliveries",
-            ),
-            Self::Stolen => (
-                condition::LINK_STOLEN,
-                "the link was attached again elsewhere",
-            ),
+            Self::HandleUnattached => (condition::UNATTACHED_HANDLE, "no link is attached to the handle"),
+            Self::LinkLimit => (condition::RESOURCE_LIMIT_EXCEEDED, "the connection has as many links as it may"),
+            Self::TransferToSender => (condition::NOT_ALLOWED, "a transfer came on a link whose other end is the receiver"),
+            Self::DeliveryIdNotRising => (condition::INVALID_FIELD, "a delivery-id does not follow the ones before it"),
+            Self::DeliveryIdMissing => (condition::INVALID_FIELD, "the first transfer of a delivery needs a delivery-id"),
+            Self::DeliveryTagMissing => (condition::INVALID_FIELD, "the first transfer of a delivery needs a delivery-tag"),
+            Self::DeliveryTagTooLong => (condition::INVALID_FIELD, "a delivery-tag is longer than 32 bytes"),
+            Self::DeliveryIdChanged => (condition::NOT_ALLOWED, "a delivery began before the one in progress ended"),
+            Self::DeliveryTagChanged => (condition::NOT_ALLOWED, "the delivery-tag changed within a delivery"),
+            Self::MessageFormatChanged => (condition::NOT_ALLOWED, "the message-format changed within a delivery"),
+            Self::MessageTooLarge => (condition::MESSAGE_SIZE_EXCEEDED, "the message is larger than max-message-size"),
+            Self::TransferLimit => (condition::TRANSFER_LIMIT_EXCEEDED, "more deliveries than the link credit allows"),
+            Self::TooManyFrames => (condition::RESOURCE_LIMIT_EXCEEDED, "a delivery came in too many frames for its size"),
+            Self::PartialBytes => (condition::RESOURCE_LIMIT_EXCEEDED, "too many bytes of unfinished deliveries"),
+            Self::Stolen => (condition::LINK_STOLEN, "the link was attached again elsewhere"),
         }
     }
 

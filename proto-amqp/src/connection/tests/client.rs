@@ -113,6 +113,13 @@ fn a_client_that_asks_for_what_is_not_there() {
     );
 }
 
+fn pattern(size: usize) -> Bytes {
+    (0..size)
+        .map(|at| (at % 251) as u8)
+        .collect::<Vec<u8>>()
+        .into()
+}
+
 /// Messages of all sizes through frames of all sizes, with ids that wrap; settled in the first mode.
 #[test]
 fn messages_arrive_whole_and_in_order() {
@@ -132,15 +139,7 @@ fn messages_arrive_whole_and_in_order() {
             pair.server.grant(receiver, 100).expect("receiver");
             pair.drive();
             assert_eq!(pair.client.credit(sender), 100);
-            let payloads: Vec<Bytes> = sizes
-                .iter()
-                .map(|size| {
-                    (0..*size)
-                        .map(|at| (at % 251) as u8)
-                        .collect::<Vec<u8>>()
-                        .into()
-                })
-                .collect();
+            let payloads = sizes.map(pattern);
             for (token, payload) in payloads.iter().enumerate() {
                 let out = super::OutgoingDelivery {
                     head: b"head",
