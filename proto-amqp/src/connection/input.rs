@@ -80,7 +80,8 @@ impl Connection {
             State::Done => false,
             State::Lingering => true,
             _ => {
-                let has_room = self.unsent_bytes() < self.config.unsent_bytes_max;
+                // Queued messages do not count: it takes reading to hear of the window or credit that they wait for.
+                let has_room = self.output.len() < self.config.unsent_bytes_max;
                 has_room && !(self.state.is_deciding() && self.held.len() >= HELD_MAX)
             }
         }

@@ -278,3 +278,24 @@ fn window_opens_though_a_listed_link_has_nothing_to_say() {
         (2, Some(2), 4)
     );
 }
+
+/// Messages that wait for a window must not stop us from reading the flow that opens it.
+#[test]
+fn queued_messages_do_not_stop_reading() {
+    let (mut peer, link) = Peer::attached(
+        Config {
+            unsent_bytes_max: 1_000,
+            ..config()
+        },
+        RCV,
+    );
+    peer.say(&Flow {
+        incoming_window: 0,
+        ..credit(1, 10)
+    });
+    peer.send(link, 1, &[0x61; 50_000]);
+    assert!(peer.transfers().is_empty() && peer.conn.unsent_bytes() > 1_000);
+    assert!(peer.conn.wants_read());
+    peer.say(&session_flow());
+    assert_eq!(peer.transfers().len(), 1);
+}
