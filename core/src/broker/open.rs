@@ -282,6 +282,11 @@ impl Broker {
             }
             return Ok(slot);
         }
+        self.auto_create(name)
+    }
+
+    /// Makes a queue that somebody addressed, where that is switched on.
+    pub(super) fn auto_create(&mut self, name: String) -> Result<usize, Refusal> {
         QueueSpec::check_name(&name)?;
         let is_excepted = self
             .config

@@ -64,8 +64,8 @@ impl Broker {
         producer: usize,
         message: &Message,
     ) -> Result<usize, Verdict> {
-        let producer = &mut self.producers[producer];
-        let text = match &producer.target {
+        let found = &self.producers[producer];
+        let text = match &found.target {
             Target::Unbound => return Err(Verdict::Unroutable),
             Target::DefaultExchange { key } => key
                 .as_ref()
@@ -79,7 +79,7 @@ impl Broker {
                 .ok_or(Verdict::Rejected(Reason::Invalid))?,
             Target::Queue(queue) => return Ok(*queue),
         };
-        if let Some(last) = &producer.last_route
+        if let Some(last) = &found.last_route
             && last.text == *text
             && self
                 .queues
@@ -88,12 +88,16 @@ impl Broker {
         {
             return Ok(last.slot);
         }
-        let is_address = matches!(producer.target, Target::Anonymous);
+        let is_address = matches!(found.target, Target::Anonymous);
+        let text = &text.clone();
         let name = queue_name(text, is_address, message)?;
-        let slot = *self
-            .queue_names
-            .get(name.as_str())
-            .ok_or(Verdict::Unroutable)?;
+        let slot = match self.queue_names.get(name.as_str()) {
+            Some(slot) => *slot,
+            None if is_address && names_a_queue(text) => {
+                self.auto_create(name).map_err(|_| Verdict::Unroutable)?
+            }
+            None => return Err(Verdict::Unroutable),
+        };
         let queue = &self.queues[slot];
         if queue
             .owner
@@ -104,7 +108,7 @@ impl Broker {
         // A copy, since a slice would keep the buffer that the message came in. Not kept where the queue also depends
         // on the message's subject.
         let is_fixed = !is_address || !name_depends_on_subject(text);
-        producer.last_route = is_fixed.then(|| LastRoute {
+        self.producers[producer].last_route = is_fixed.then(|| LastRoute {
             text: Bytes::copy_from_slice(text),
             slot,
             queue: queue.id,
@@ -275,6 +279,16 @@ fn queue_name(text: &[u8], is_address: bool, message: &Message) -> Result<String
         Address::Exchange { .. } | Address::Stream(_) => Err(Verdict::Unroutable),
         Address::Anonymous | Address::Dynamic { .. } => Err(invalid),
     }
+}
+
+/// Whether an address names a queue itself, so that the queue may be made for it.
+fn names_a_queue(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| {
+        matches!(
+            Address::parse(text),
+            Ok(Address::Name(_) | Address::Queue(_))
+        )
+    })
 }
 
 fn name_depends_on_subject(text: &[u8]) -> bool {

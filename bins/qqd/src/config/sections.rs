@@ -399,7 +399,7 @@ impl Defaults {
             Key::new(
                 "auto_create_queues",
                 &mut self.auto_create_queues,
-                "a link to an unknown name makes a queue of that name",
+                "a link to an unknown name makes a queue of that name, and so does a message to it on an anonymous link",
             ),
             Key::new(
                 "auto_create_except",

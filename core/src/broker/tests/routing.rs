@@ -141,11 +141,20 @@ fn unknown_names_are_made_when_that_is_on_and_the_name_is_not_excepted() {
     assert_eq!(rig.broker.counters().queues, 1);
     rig.consume(B, D, consumer(named("sys.x")));
     assert!(matches!(rig.told(B)[..], [Notice::Refused { .. }]));
-    // Publishing is not attaching.
+    // A message's own address makes its queue as an attach would; the key of an exchange does not.
     rig.produce(A, C, Address::Anonymous);
     rig.told(A);
-    rig.publish(A, C, message("m", to("other")));
-    assert_eq!(rig.verdicts(A), [(0, 0, Verdict::Unroutable)]);
+    for (address, verdict) in [
+        ("other", Verdict::Accepted),
+        ("/queues/another", Verdict::Accepted),
+        ("sys.y", Verdict::Unroutable),
+        ("/exchanges//keyed", Verdict::Unroutable),
+    ] {
+        rig.publish(A, C, message("m", to(address)));
+        let told = rig.verdicts(A);
+        assert_eq!((told.len(), &told[0].2), (1, &verdict), "{address}");
+    }
+    assert_eq!(rig.broker.counters().queues, 3);
 }
 
 #[test]
