@@ -44,6 +44,12 @@ impl<'a> Reader<'a> {
         self.data.len() - self.at
     }
 
+    /// Checks that nothing is left.
+    #[inline]
+    pub(crate) const fn finish(&self) -> Result<(), DecodeError> {
+        if self.left() > 0 { Err(DecodeError::TrailingBytes) } else { Ok(()) }
+    }
+
     /// Goes one level deeper into nested values.
     #[inline]
     pub(crate) const fn enter(&mut self) -> Result<(), DecodeError> {

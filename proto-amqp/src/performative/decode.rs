@@ -5,7 +5,8 @@ use alloc::boxed::Box;
 use bytes::{Bytes, BytesMut};
 
 use super::descriptor::code_of_symbol;
-use super::{Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer};
+use super::disposition::{Outcome, Plain};
+use super::{Attach, Begin, Close, DeliveryState, Detach, Disposition, End, Flow, Open, Transfer};
 use crate::codec::{Reader, code};
 use crate::types::DecodeError;
 
@@ -49,7 +50,7 @@ impl Performative {
                 let transfer = Transfer::read_fields(&mut reader)?;
                 return Ok((Self::Transfer(transfer), reader.at()));
             }
-            Some(Disposition::DESCRIPTOR) => Self::Disposition(Disposition::read_fields(&mut reader)?),
+            Some(Disposition::DESCRIPTOR) => return Self::decode_disposition(reader),
             Some(Flow::DESCRIPTOR) => Self::Flow(Flow::read_fields(&mut reader)?),
             Some(Attach::DESCRIPTOR) => Self::Attach(Box::new(Attach::read_fields(&mut reader)?)),
             Some(Detach::DESCRIPTOR) => Self::Detach(Detach::read_fields(&mut reader)?),
@@ -59,10 +60,25 @@ impl Performative {
             Some(Close::DESCRIPTOR) => Self::Close(Close::read_fields(&mut reader)?),
             _ => return Err(DecodeError::UnknownDescriptor(found)),
         };
-        if reader.left() > 0 {
-            return Err(DecodeError::TrailingBytes);
-        }
+        reader.finish()?;
         Ok((performative, reader.at()))
+    }
+
+    /// A function of its own, so that the value is made where the caller wants it.
+    #[inline(never)]
+    fn decode_disposition(mut reader: Reader<'_>) -> Result<(Self, usize), DecodeError> {
+        let Some(plain) = Plain::read(&mut reader) else {
+            let disposition = Disposition::read_fields(&mut reader)?;
+            reader.finish()?;
+            return Ok((Self::Disposition(disposition), reader.at()));
+        };
+        reader.finish()?;
+        let at = reader.at();
+        Ok(match plain.outcome {
+            Outcome::Accepted => (Self::Disposition(plain.with(Some(DeliveryState::Accepted))), at),
+            Outcome::Released => (Self::Disposition(plain.with(Some(DeliveryState::Released))), at),
+            Outcome::Absent => (Self::Disposition(plain.with(None)), at),
+        })
     }
 
     /// Appends the encoded form.

@@ -88,9 +88,7 @@ impl SaslPerformative {
             Some(SaslOutcome::DESCRIPTOR) => Self::Outcome(SaslOutcome::read_fields(&mut reader)?),
             _ => return Err(DecodeError::UnknownDescriptor(found)),
         };
-        if reader.left() > 0 {
-            return Err(DecodeError::TrailingBytes);
-        }
+        reader.finish()?;
         Ok((frame, reader.at()))
     }
 
