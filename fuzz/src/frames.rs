@@ -12,7 +12,9 @@ pub fn frames(data: &[u8]) {
     let mut rest = Bytes::copy_from_slice(data);
     while let Ok(Some(header)) = parse_header(&rest, FRAME_SIZE_MAX) {
         let size = header.size as usize;
-        assert!(size >= HEADER_SIZE && header.body_offset() <= size && header.size <= FRAME_SIZE_MAX);
+        assert!(
+            size >= HEADER_SIZE && header.body_offset() <= size && header.size <= FRAME_SIZE_MAX
+        );
         if size > rest.len() {
             return;
         }
@@ -28,24 +30,39 @@ pub fn frames(data: &[u8]) {
 }
 
 fn check_performative(channel: u16, body: &Bytes) {
-    let Ok((performative, payload)) = Performative::decode(body) else { return };
+    let Ok((performative, payload)) = Performative::decode(body) else {
+        return;
+    };
     assert!(payload <= body.len());
     let is_transfer = matches!(performative, Performative::Transfer(_));
-    assert!(is_transfer || payload == body.len(), "only a transfer has a payload");
+    assert!(
+        is_transfer || payload == body.len(),
+        "only a transfer has a payload"
+    );
     let mut buf = BytesMut::new();
     encode_frame(&mut buf, channel, TYPE_AMQP, |buf| performative.encode(buf));
     let frame = buf.freeze();
-    let header = parse_header(&frame, u32::MAX).expect("our own header").expect("a whole one");
-    assert_eq!((header.size as usize, header.doff, header.channel), (frame.len(), 2, channel));
+    let header = parse_header(&frame, u32::MAX)
+        .expect("our own header")
+        .expect("a whole one");
+    assert_eq!(
+        (header.size as usize, header.doff, header.channel),
+        (frame.len(), 2, channel)
+    );
     let again = Performative::decode(&frame.slice(HEADER_SIZE..)).expect("our own bytes");
     assert_eq!(again, (performative, frame.len() - HEADER_SIZE));
 }
 
 fn check_sasl(body: &Bytes) {
-    let Ok((frame, used)) = SaslPerformative::decode(body) else { return };
+    let Ok((frame, used)) = SaslPerformative::decode(body) else {
+        return;
+    };
     assert_eq!(used, body.len());
     let mut buf = BytesMut::new();
     frame.encode(&mut buf);
     let encoded = buf.freeze();
-    assert_eq!(SaslPerformative::decode(&encoded), Ok((frame, encoded.len())));
+    assert_eq!(
+        SaslPerformative::decode(&encoded),
+        Ok((frame, encoded.len()))
+    );
 }

@@ -112,7 +112,11 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let mut broker = Broker::new(BrokerConfig {
-            limits: Limits { queues_max: 8, memory_high_bytes: 8 << 10, memory_max_bytes: 16 << 10 },
+            limits: Limits {
+                queues_max: 8,
+                memory_high_bytes: 8 << 10,
+                memory_max_bytes: 16 << 10,
+            },
             queues: vec![QueueSpec::new("q1")],
             auto_create_queues: true,
             ..BrokerConfig::default()
@@ -123,7 +127,10 @@ impl Bench {
             now: Now::default(),
             config: Arc::new(AmqpConfig {
                 connection: Config {
-                    sasl: SaslConfig { required: false, ..SaslConfig::default() },
+                    sasl: SaslConfig {
+                        required: false,
+                        ..SaslConfig::default()
+                    },
                     message_size_max: 4 << 10,
                     ..Config::default()
                 },
@@ -159,7 +166,10 @@ impl Bench {
         self.now.mono += Duration::from_millis(u64::from(ms));
         self.now.wall_ms += i64::from(ms);
         for _ in 0..1_000 {
-            let due = self.node.poll_timeout().is_some_and(|at| at <= self.now.mono);
+            let due = self
+                .node
+                .poll_timeout()
+                .is_some_and(|at| at <= self.now.mono);
             if !due {
                 return;
             }
@@ -171,7 +181,8 @@ impl Bench {
 
     fn persist(&mut self) {
         if let Some(upto) = self.unanswered.pop_front() {
-            self.node.handle_store(self.now, StoreEvent::Persisted { upto });
+            self.node
+                .handle_store(self.now, StoreEvent::Persisted { upto });
         }
     }
 
@@ -197,6 +208,10 @@ impl Bench {
         assert_eq!(counters.connections, 0);
         assert_eq!(counters.ports(), 0, "links outlive their connections");
         assert_eq!(counters.unsettled, 0, "a message is held by nobody");
-        assert_eq!(counters.messages == 0, counters.bytes == 0, "messages and their bytes disagree");
+        assert_eq!(
+            counters.messages == 0,
+            counters.bytes == 0,
+            "messages and their bytes disagree"
+        );
     }
 }

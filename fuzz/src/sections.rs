@@ -28,20 +28,30 @@ pub fn sections(data: &[u8]) {
         if let Ok((value, used)) = decoded {
             assert!(matches!(value, Value::Map(_)));
             assert_eq!(used, range.value.len(), "the place is the value's");
-            assert_eq!(find_in_map(&message, range, "no such key, or so we hope"), Ok(None));
+            assert_eq!(
+                find_in_map(&message, range, "no such key, or so we hope"),
+                Ok(None)
+            );
         }
     }
     // What was passed by its size alone may still be too deep to decode, but its keys are read.
     if is_checked {
         for range in maps_of(&sections) {
-            assert!(find_in_map(&message, range, "x-opt-a").is_ok() || Value::decode(&message.slice(range.value.clone())).is_err());
+            assert!(
+                find_in_map(&message, range, "x-opt-a").is_ok()
+                    || Value::decode(&message.slice(range.value.clone())).is_err()
+            );
         }
     }
 }
 
 fn maps_of(sections: &Sections) -> impl Iterator<Item = &SectionRange> {
-    let ranges =
-        [&sections.delivery_annotations, &sections.message_annotations, &sections.application_properties, &sections.footer];
+    let ranges = [
+        &sections.delivery_annotations,
+        &sections.message_annotations,
+        &sections.application_properties,
+        &sections.footer,
+    ];
     ranges.into_iter().flatten()
 }
 
@@ -84,12 +94,16 @@ fn with_body(encode: impl FnOnce(&mut BytesMut)) -> Bytes {
 
 fn check_header(header: &Header) {
     let message = with_body(|buf| header.encode(buf));
-    let again = Sections::scan(&message).expect("our own bytes").header(&message);
+    let again = Sections::scan(&message)
+        .expect("our own bytes")
+        .header(&message);
     assert_eq!(again, Ok(Some(header.clone())));
 }
 
 fn check_properties(properties: &Properties) {
     let message = with_body(|buf| properties.encode(buf));
-    let again = Sections::scan(&message).expect("our own bytes").properties(&message);
+    let again = Sections::scan(&message)
+        .expect("our own bytes")
+        .properties(&message);
     assert_eq!(again, Ok(Some(properties.clone())));
 }

@@ -10,10 +10,17 @@ const ITEMS_MAX: usize = 64;
 /// One value at the front of `data`.
 pub fn types(data: &[u8]) {
     let data = Bytes::copy_from_slice(data);
-    let Ok((value, used)) = Value::decode(&data) else { return };
+    let Ok((value, used)) = Value::decode(&data) else {
+        return;
+    };
     assert!(used <= data.len(), "{used} bytes of {}", data.len());
     let encoded = check_encoding(&value);
-    assert!(encoded.len() <= used, "{} bytes became {}: {value:?}", used, encoded.len());
+    assert!(
+        encoded.len() <= used,
+        "{} bytes became {}: {value:?}",
+        used,
+        encoded.len()
+    );
     // The canonical form is a fixed point.
     let (again, again_used) = Value::decode(&encoded).expect("our own bytes");
     assert_eq!(again_used, encoded.len());
@@ -63,6 +70,9 @@ fn walk_array(array: &Array) {
         }
     }
     if !has_failed {
-        assert_eq!(count, ITEMS_MAX.min(usize::try_from(array.count()).unwrap_or(usize::MAX)));
+        assert_eq!(
+            count,
+            ITEMS_MAX.min(usize::try_from(array.count()).unwrap_or(usize::MAX))
+        );
     }
 }

@@ -12,11 +12,19 @@ use std::path::Path;
 const VARIED_MAX: usize = 512;
 
 fn replay(name: &str, inputs_min: usize, target: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
-    let mut paths: Vec<_> =
-        fs::read_dir(&folder).expect("the corpus is there").map(|entry| entry.expect("readable").path()).collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(name);
+    let mut paths: Vec<_> = fs::read_dir(&folder)
+        .expect("the corpus is there")
+        .map(|entry| entry.expect("readable").path())
+        .collect();
     paths.sort();
-    assert!(paths.len() >= inputs_min, "the corpus of {name} lost inputs: {} left", paths.len());
+    assert!(
+        paths.len() >= inputs_min,
+        "the corpus of {name} lost inputs: {} left",
+        paths.len()
+    );
     for path in paths {
         println!("{}", path.display());
         let data = fs::read(&path).expect("readable");

@@ -11,9 +11,16 @@ use std::path::Path;
 #[test]
 fn node_corpus_replays() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/node");
-    let mut paths: Vec<_> = fs::read_dir(&folder).expect("the corpus is there").map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<_> = fs::read_dir(&folder)
+        .expect("the corpus is there")
+        .map(|entry| entry.unwrap().path())
+        .collect();
     paths.sort();
-    assert!(paths.len() >= 13, "the corpus of node lost inputs: {} left", paths.len());
+    assert!(
+        paths.len() >= 13,
+        "the corpus of node lost inputs: {} left",
+        paths.len()
+    );
     for path in paths {
         println!("{}", path.display());
         qq_fuzz::node::node(&fs::read(&path).unwrap());

@@ -63,10 +63,16 @@ pub enum FrameError {
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::SizeTooSmall(size) => write!(f, "a frame of {size} bytes is smaller than its header"),
+            Self::SizeTooSmall(size) => {
+                write!(f, "a frame of {size} bytes is smaller than its header")
+            }
             Self::SizeTooLarge(size) => write!(f, "a frame of {size} bytes is larger than agreed"),
-            Self::DoffTooSmall(doff) => write!(f, "a data offset of {doff} words points into the header"),
-            Self::DoffBeyondFrame(doff) => write!(f, "a data offset of {doff} words points behind the frame"),
+            Self::DoffTooSmall(doff) => {
+                write!(f, "a data offset of {doff} words points into the header")
+            }
+            Self::DoffBeyondFrame(doff) => {
+                write!(f, "a data offset of {doff} words points behind the frame")
+            }
         }
     }
 }
@@ -82,7 +88,9 @@ impl core::error::Error for FrameError {}
 /// The rule that the header breaks.
 #[inline]
 pub fn parse_header(bytes: &[u8], size_max: u32) -> Result<Option<FrameHeader>, FrameError> {
-    let Some(&[a, b, c, d, doff, frame_type, e, f]) = bytes.first_chunk::<HEADER_SIZE>() else { return Ok(None) };
+    let Some(&[a, b, c, d, doff, frame_type, e, f]) = bytes.first_chunk::<HEADER_SIZE>() else {
+        return Ok(None);
+    };
     let size = u32::from_be_bytes([a, b, c, d]);
     if size < HEADER_SIZE as u32 {
         return Err(FrameError::SizeTooSmall(size));
@@ -96,7 +104,12 @@ pub fn parse_header(bytes: &[u8], size_max: u32) -> Result<Option<FrameHeader>, 
     if u32::from(doff) * 4 > size {
         return Err(FrameError::DoffBeyondFrame(doff));
     }
-    Ok(Some(FrameHeader { size, doff, frame_type, channel: u16::from_be_bytes([e, f]) }))
+    Ok(Some(FrameHeader {
+        size,
+        doff,
+        frame_type,
+        channel: u16::from_be_bytes([e, f]),
+    }))
 }
 
 /// Appends a frame whose body `write` appends, and fills in the size.
@@ -104,7 +117,12 @@ pub fn parse_header(bytes: &[u8], size_max: u32) -> Result<Option<FrameHeader>, 
 /// # Panics
 /// When the body has 4 GiB or more.
 #[inline]
-pub fn encode_frame(buf: &mut BytesMut, channel: u16, frame_type: u8, write: impl FnOnce(&mut BytesMut)) {
+pub fn encode_frame(
+    buf: &mut BytesMut,
+    channel: u16,
+    frame_type: u8,
+    write: impl FnOnce(&mut BytesMut),
+) {
     let start = buf.len();
     let [e, f] = channel.to_be_bytes();
     buf.put_slice(&[0, 0, 0, 0, 2, frame_type, e, f]);
@@ -122,24 +140,45 @@ mod tests {
     fn fr_01_sizes_below_the_header_are_refused() {
         for size in 0..8_u8 {
             let bytes = [0, 0, 0, size, 2, 0, 0, 0];
-            assert_eq!(parse_header(&bytes, 512), Err(FrameError::SizeTooSmall(u32::from(size))));
+            assert_eq!(
+                parse_header(&bytes, 512),
+                Err(FrameError::SizeTooSmall(u32::from(size)))
+            );
         }
     }
 
     #[test]
     fn fr_02_offsets_outside_of_the_frame_are_refused_without_the_body() {
-        assert_eq!(parse_header(&[0, 0, 0, 12, 4, 0, 0, 0], 512), Err(FrameError::DoffBeyondFrame(4)));
-        assert_eq!(parse_header(&[0, 0, 0, 8, 255, 0, 0, 0], 512), Err(FrameError::DoffBeyondFrame(255)));
-        assert_eq!(parse_header(&[0, 0, 0, 8, 1, 0, 0, 0], 512), Err(FrameError::DoffTooSmall(1)));
+        assert_eq!(
+            parse_header(&[0, 0, 0, 12, 4, 0, 0, 0], 512),
+            Err(FrameError::DoffBeyondFrame(4))
+        );
+        assert_eq!(
+            parse_header(&[0, 0, 0, 8, 255, 0, 0, 0], 512),
+            Err(FrameError::DoffBeyondFrame(255))
+        );
+        assert_eq!(
+            parse_header(&[0, 0, 0, 8, 1, 0, 0, 0], 512),
+            Err(FrameError::DoffTooSmall(1))
+        );
     }
 
     #[test]
     fn fr_05_sizes_above_the_maximum_are_refused_without_the_body() {
         let header = [0x7f, 0xff, 0xff, 0xff, 2, 0, 0, 0];
-        assert_eq!(parse_header(&header, 131_072), Err(FrameError::SizeTooLarge(0x7fff_ffff)));
-        assert_eq!(parse_header(&[0xff; 8], u32::MAX - 1), Err(FrameError::SizeTooLarge(u32::MAX)));
+        assert_eq!(
+            parse_header(&header, 131_072),
+            Err(FrameError::SizeTooLarge(0x7fff_ffff))
+        );
+        assert_eq!(
+            parse_header(&[0xff; 8], u32::MAX - 1),
+            Err(FrameError::SizeTooLarge(u32::MAX))
+        );
         assert!(parse_header(&[0, 0, 2, 0, 2, 0, 0, 0], 512).is_ok());
-        assert_eq!(parse_header(&[0, 0, 2, 1, 2, 0, 0, 0], 512), Err(FrameError::SizeTooLarge(513)));
+        assert_eq!(
+            parse_header(&[0, 0, 2, 1, 2, 0, 0, 0], 512),
+            Err(FrameError::SizeTooLarge(513))
+        );
     }
 
     #[test]
@@ -148,7 +187,12 @@ mod tests {
         for len in 0..8 {
             assert_eq!(parse_header(&bytes[..len], 512), Ok(None));
         }
-        let header = FrameHeader { size: 12, doff: 3, frame_type: 1, channel: 0xabcd };
+        let header = FrameHeader {
+            size: 12,
+            doff: 3,
+            frame_type: 1,
+            channel: 0xabcd,
+        };
         assert_eq!(parse_header(&bytes, 512), Ok(Some(header)));
         assert!(header.is_empty());
         assert_eq!(header.body_offset(), 12);

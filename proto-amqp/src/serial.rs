@@ -34,8 +34,14 @@ mod tests {
         for start in [0, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX - 1, u32::MAX] {
             for ahead in [1_u32, 2, 1000, 0x7fff_ffff] {
                 let later = start.wrapping_add(ahead);
-                assert!(serial_lt(start, later) && !serial_lt(later, start), "{start} + {ahead}");
-                assert!(serial_le(start, later) && !serial_le(later, start), "{start} + {ahead}");
+                assert!(
+                    serial_lt(start, later) && !serial_lt(later, start),
+                    "{start} + {ahead}"
+                );
+                assert!(
+                    serial_le(start, later) && !serial_le(later, start),
+                    "{start} + {ahead}"
+                );
                 assert_eq!(i64::from(serial_diff(later, start)), i64::from(ahead));
                 assert_eq!(i64::from(serial_diff(start, later)), -i64::from(ahead));
             }

@@ -6,12 +6,14 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use qq_proto_amqp::condition;
 use qq_proto_amqp::performative::{
-    AmqpError, Attach, Begin, Close, Coordinator, DeliveryState, Detach, Disposition, End, Flow, Modified, Open,
-    Performative, RcvSettleMode, Role, SaslInit, SaslMechanisms, SaslOutcome, SaslPerformative, SndSettleMode, Source,
-    Target, TargetKind, Transfer,
+    AmqpError, Attach, Begin, Close, Coordinator, DeliveryState, Detach, Disposition, End, Flow,
+    Modified, Open, Performative, RcvSettleMode, Role, SaslInit, SaslMechanisms, SaslOutcome,
+    SaslPerformative, SndSettleMode, Source, Target, TargetKind, Transfer,
 };
 use qq_proto_amqp::types::{DecodeError, DeliveryTag, Described, Map, Str, Symbol, Value};
-use support::{any_bytes, any_str, any_symbol, any_value, frame_body, hex, nested_lists, sym, text};
+use support::{
+    any_bytes, any_str, any_symbol, any_value, frame_body, hex, nested_lists, sym, text,
+};
 
 fn decode(digits: &str) -> Result<Performative, DecodeError> {
     let (_, body) = frame_body(digits);
@@ -25,7 +27,10 @@ fn encode(performative: &Performative) -> Bytes {
 }
 
 fn open_c1() -> Open {
-    Open { container_id: Str::from_static("c1"), ..Open::default() }
+    Open {
+        container_id: Str::from_static("c1"),
+        ..Open::default()
+    }
 }
 
 #[test]
@@ -45,22 +50,48 @@ fn co_07_every_form_of_a_descriptor_names_the_same_type() {
 #[test]
 fn fr_04_an_extended_header_moves_the_body_only() {
     let (_, body) = frame_body("0000001603000000deadbeef005310c00501a1026331");
-    assert_eq!(Performative::decode(&body), Ok((Performative::Open(Box::new(open_c1())), body.len())));
-    let (_, body) = frame_body("000000260500000000112233445566778899aabb005311c00d04404370000008007000000800");
-    let begin = Begin { incoming_window: 2_048, outgoing_window: 2_048, ..Begin::default() };
-    assert_eq!(Performative::decode(&body), Ok((Performative::Begin(Box::new(begin)), body.len())));
+    assert_eq!(
+        Performative::decode(&body),
+        Ok((Performative::Open(Box::new(open_c1())), body.len()))
+    );
+    let (_, body) =
+        frame_body("000000260500000000112233445566778899aabb005311c00d04404370000008007000000800");
+    let begin = Begin {
+        incoming_window: 2_048,
+        outgoing_window: 2_048,
+        ..Begin::default()
+    };
+    assert_eq!(
+        Performative::decode(&body),
+        Ok((Performative::Begin(Box::new(begin)), body.len()))
+    );
 }
 
 #[test]
 fn pe_01_one_symbol_counts_as_an_array_of_one_and_an_empty_array_as_none() {
     for (digits, count) in [
-        ("0000002002000000005310c01309a102633140404040404040a305782d636170", 1),
-        ("0000002302000000005310c01609a102633140404040404040e00801a305782d636170", 1),
-        ("0000001d02000000005310c01009a102633140404040404040e00200a3", 0),
+        (
+            "0000002002000000005310c01309a102633140404040404040a305782d636170",
+            1,
+        ),
+        (
+            "0000002302000000005310c01609a102633140404040404040e00801a305782d636170",
+            1,
+        ),
+        (
+            "0000001d02000000005310c01009a102633140404040404040e00200a3",
+            0,
+        ),
     ] {
-        let expected =
-            Open { desired_capabilities: vec![Symbol::from_static("x-cap"); count], ..open_c1() };
-        assert_eq!(decode(digits), Ok(Performative::Open(Box::new(expected))), "{digits}");
+        let expected = Open {
+            desired_capabilities: vec![Symbol::from_static("x-cap"); count],
+            ..open_c1()
+        };
+        assert_eq!(
+            decode(digits),
+            Ok(Performative::Open(Box::new(expected))),
+            "{digits}"
+        );
     }
 }
 
@@ -68,21 +99,41 @@ fn pe_01_one_symbol_counts_as_an_array_of_one_and_an_empty_array_as_none() {
 fn pe_01_arrays_of_anything_but_symbols_are_refused() {
     // An array of 2^31 trues where symbols should stand.
     let body = hex("005310c01509a102633140404040404040f0000000057fffffff41");
-    assert_eq!(Performative::decode(&body), Err(DecodeError::FieldType("desired-capabilities")));
+    assert_eq!(
+        Performative::decode(&body),
+        Err(DecodeError::FieldType("desired-capabilities"))
+    );
 }
 
 #[test]
 fn pe_03_absent_null_and_default_are_alike() {
-    let expected = Begin { incoming_window: 2_048, outgoing_window: 2_048, ..Begin::default() };
+    let expected = Begin {
+        incoming_window: 2_048,
+        outgoing_window: 2_048,
+        ..Begin::default()
+    };
     assert_eq!(expected.handle_max, u32::MAX);
     for (channel, digits) in [
         (0, "0000001a02000000005311c00d04404370000008007000000800"),
-        (1, "0000001e02000001005311c0110840437000000800700000080040404040"),
-        (2, "0000001f02000002005311c0120540437000000800700000080070ffffffff"),
-        (3, "0000002002000003005311d00000001000000004404370000008007000000800"),
+        (
+            1,
+            "0000001e02000001005311c0110840437000000800700000080040404040",
+        ),
+        (
+            2,
+            "0000001f02000002005311c0120540437000000800700000080070ffffffff",
+        ),
+        (
+            3,
+            "0000002002000003005311d00000001000000004404370000008007000000800",
+        ),
     ] {
         assert_eq!(frame_body(digits).0, channel);
-        assert_eq!(decode(digits), Ok(Performative::Begin(Box::new(expected.clone()))), "{digits}");
+        assert_eq!(
+            decode(digits),
+            Ok(Performative::Begin(Box::new(expected.clone()))),
+            "{digits}"
+        );
     }
 }
 
@@ -90,20 +141,34 @@ fn pe_03_absent_null_and_default_are_alike() {
 fn pe_04_missing_mandatory_fields_are_named() {
     for (digits, field) in [
         ("0000000c0200000000531045", "container-id"),
-        ("0000001402000000005311c00704404052015201", "next-outgoing-id"),
+        (
+            "0000001402000000005311c00704404052015201",
+            "next-outgoing-id",
+        ),
         ("0000001402000000005312c00703a10273314042", "handle"),
     ] {
-        assert_eq!(decode(digits), Err(DecodeError::FieldMissing(field)), "{digits}");
+        assert_eq!(
+            decode(digits),
+            Err(DecodeError::FieldMissing(field)),
+            "{digits}"
+        );
     }
     // Mandatory by its meaning, but not by its type: left to the link.
     let digits = "0000002402000000005312c01707a10273314342404000532845005329c00501a1027131";
-    let Ok(Performative::Attach(attach)) = decode(digits) else { panic!("an attach") };
-    assert_eq!((attach.role, attach.initial_delivery_count), (Role::Sender, None));
+    let Ok(Performative::Attach(attach)) = decode(digits) else {
+        panic!("an attach")
+    };
+    assert_eq!(
+        (attach.role, attach.initial_delivery_count),
+        (Role::Sender, None)
+    );
 }
 
 #[test]
 fn pe_05_a_null_source_is_no_source() {
-    let Ok(Performative::Attach(attach)) = decode("0000001c02000000005312c00f07a102723152014140404000532945") else {
+    let Ok(Performative::Attach(attach)) =
+        decode("0000001c02000000005312c00f07a102723152014140404000532945")
+    else {
         panic!("an attach")
     };
     let expected = Attach {
@@ -121,28 +186,49 @@ fn pe_06_a_default_outcome_and_a_disposition_without_state_are_read() {
     let source = "005328c01009a10271314040404040404000532645";
     // attach(name r1, handle 1, receiver, source): 4 + 2 + 1 + 2 + 21 bytes of fields, and the count.
     let body = hex(&["005312c01f06a1027231520141 4040", source].concat());
-    let Ok((Performative::Attach(attach), _)) = Performative::decode(&body) else { panic!("an attach") };
+    let Ok((Performative::Attach(attach), _)) = Performative::decode(&body) else {
+        panic!("an attach")
+    };
     let source = attach.source.expect("a source");
     assert_eq!(source.address, Some(text("q1")));
     assert_eq!(source.default_outcome, Some(DeliveryState::Released));
     assert_eq!(
         decode("0000001202000000005315c0050441434041"),
-        Ok(Performative::Disposition(Disposition { role: Role::Receiver, settled: true, ..Disposition::default() }))
+        Ok(Performative::Disposition(Disposition {
+            role: Role::Receiver,
+            settled: true,
+            ..Disposition::default()
+        }))
     );
 }
 
 #[test]
 fn pe_08_what_is_no_performative_is_refused() {
-    assert_eq!(decode("000000100200000000531fc003015201"), Err(DecodeError::UnknownDescriptor(Some(0x1f))));
-    assert_eq!(decode("0000000d02000000c003015201"), Err(DecodeError::NotDescribedList));
-    assert_eq!(decode("000000110200000000a305783a666f6f45"), Err(DecodeError::UnknownDescriptor(None)));
+    assert_eq!(
+        decode("000000100200000000531fc003015201"),
+        Err(DecodeError::UnknownDescriptor(Some(0x1f)))
+    );
+    assert_eq!(
+        decode("0000000d02000000c003015201"),
+        Err(DecodeError::NotDescribedList)
+    );
+    assert_eq!(
+        decode("000000110200000000a305783a666f6f45"),
+        Err(DecodeError::UnknownDescriptor(None))
+    );
     // Known types that are no performatives.
-    assert_eq!(Performative::decode(&hex("00532445")), Err(DecodeError::UnknownDescriptor(Some(0x24))));
+    assert_eq!(
+        Performative::decode(&hex("00532445")),
+        Err(DecodeError::UnknownDescriptor(Some(0x24)))
+    );
 }
 
 #[test]
 fn pe_09_a_channel_maximum_of_zero_is_zero() {
-    let expected = Open { channel_max: 0, ..open_c1() };
+    let expected = Open {
+        channel_max: 0,
+        ..open_c1()
+    };
     assert_eq!(
         decode("0000001702000000005310c00a04a10263314040600000"),
         Ok(Performative::Open(Box::new(expected)))
@@ -154,9 +240,13 @@ fn pe_09_a_channel_maximum_of_zero_is_zero() {
 fn co_01_and_co_10_hold_in_properties_too() {
     // open.properties = { "a": an array of 2^31 trues }
     let body = hex("005310c01d0aa10263314040404040404040 c10e02a30178 f0000000057fffffff41");
-    let Ok((Performative::Open(open), _)) = Performative::decode(&body) else { panic!("an open") };
+    let Ok((Performative::Open(open), _)) = Performative::decode(&body) else {
+        panic!("an open")
+    };
     let properties = open.properties.expect("properties");
-    assert!(matches!(&properties[..], [(Value::Symbol(_), Value::Array(array))] if array.count() == 0x7fff_ffff));
+    assert!(
+        matches!(&properties[..], [(Value::Symbol(_), Value::Array(array))] if array.count() == 0x7fff_ffff)
+    );
     // { "x": lists in each other }, one level of which is the open's own list and one the map's.
     for (depth, is_legal) in [(30, true), (31, false), (5_000, false)] {
         let lists = nested_lists(depth);
@@ -166,10 +256,16 @@ fn co_01_and_co_10_hold_in_properties_too() {
         map.extend(&lists);
         let mut body = vec![0x00, 0x53, 0x10, 0xd0];
         body.extend((4 + 4 + 8 + map.len() as u32).to_be_bytes());
-        body.extend([0, 0, 0, 10, 0xa1, 2, b'c', b'1', 0x40, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40]);
+        body.extend([
+            0, 0, 0, 10, 0xa1, 2, b'c', b'1', 0x40, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40,
+        ]);
         body.extend(map);
         let outcome = Performative::decode(&body.into());
-        assert_eq!(outcome.as_ref().err(), (!is_legal).then_some(&DecodeError::TooDeep), "depth {depth}");
+        assert_eq!(
+            outcome.as_ref().err(),
+            (!is_legal).then_some(&DecodeError::TooDeep),
+            "depth {depth}"
+        );
     }
 }
 
@@ -187,32 +283,60 @@ fn transfers_are_read_and_their_payload_is_found() {
     assert_eq!(body[payload..], hex("005375a00568656c6c6f")[..]);
     // A continuation (TR-02): handle and more=false... nothing else.
     let (_, body) = frame_body("0000001202000000005314c0020143646566");
-    assert_eq!(Performative::decode(&body), Ok((Performative::Transfer(Transfer::default()), 7)));
+    assert_eq!(
+        Performative::decode(&body),
+        Ok((Performative::Transfer(Transfer::default()), 7))
+    );
     // An aborted one (TR-01).
-    let aborted = Transfer { aborted: true, ..Transfer::default() };
-    assert_eq!(decode("0000001802000000005314c00b0a43404040404040404041"), Ok(Performative::Transfer(aborted)));
+    let aborted = Transfer {
+        aborted: true,
+        ..Transfer::default()
+    };
+    assert_eq!(
+        decode("0000001802000000005314c00b0a43404040404040404041"),
+        Ok(Performative::Transfer(aborted))
+    );
 }
 
 #[test]
 fn tr_08_tags_have_up_to_32_bytes() {
     let tagged = |len: usize| {
         let fields = 2 + 2 + len + 1;
-        let mut body = vec![0x00, 0x53, 0x14, 0xc0, fields as u8 + 1, 4, 0x43, 0x43, 0xa0, len as u8];
+        let mut body = vec![
+            0x00,
+            0x53,
+            0x14,
+            0xc0,
+            fields as u8 + 1,
+            4,
+            0x43,
+            0x43,
+            0xa0,
+            len as u8,
+        ];
         body.extend(vec![b't'; len]);
         body.push(0x43);
         Performative::decode(&body.into())
     };
     for len in [0, 1, 31, 32] {
-        let Ok((Performative::Transfer(transfer), _)) = tagged(len) else { panic!("a tag of {len} bytes") };
+        let Ok((Performative::Transfer(transfer), _)) = tagged(len) else {
+            panic!("a tag of {len} bytes")
+        };
         assert_eq!(transfer.delivery_tag, DeliveryTag::new(&vec![b't'; len]));
     }
-    assert_eq!(tagged(33), Err(DecodeError::DeliveryTagTooLong { handle: 0 }));
+    assert_eq!(
+        tagged(33),
+        Err(DecodeError::DeliveryTagTooLong { handle: 0 })
+    );
 }
 
 #[test]
 fn tr_08_a_tag_of_33_bytes_names_its_link() {
     let body = hex(&["005314c028045207 43a021", &"74".repeat(33), "43"].concat());
-    assert_eq!(Performative::decode(&body), Err(DecodeError::DeliveryTagTooLong { handle: 7 }));
+    assert_eq!(
+        Performative::decode(&body),
+        Err(DecodeError::DeliveryTagTooLong { handle: 7 })
+    );
 }
 
 #[test]
@@ -223,16 +347,28 @@ fn fields_of_a_wrong_type_width_or_range_are_refused() {
         ("005314c00706434040404043", DecodeError::FieldType("more")),
         ("005314c007054340404056 02", DecodeError::NotBool),
         // snd-settle-mode 3, rcv-settle-mode 2
-        ("005312c00904a1027331434250 03", DecodeError::FieldRange("snd-settle-mode")),
-        ("005312c00a05a10273314342405002", DecodeError::FieldRange("rcv-settle-mode")),
+        (
+            "005312c00904a1027331434250 03",
+            DecodeError::FieldRange("snd-settle-mode"),
+        ),
+        (
+            "005312c00a05a10273314342405002",
+            DecodeError::FieldRange("rcv-settle-mode"),
+        ),
         // a twelfth field
-        ("005314c00d0c434040404040404040404040", DecodeError::TooManyFields),
+        (
+            "005314c00d0c434040404040404040404040",
+            DecodeError::TooManyFields,
+        ),
         // an error that is none
         ("005317c0050100532445", DecodeError::FieldType("error")),
         // a map where a list should be
         ("005310c10501a1026331", DecodeError::NotDescribedList),
         // container-id as symbol
-        ("005310c00501a3026331", DecodeError::FieldType("container-id")),
+        (
+            "005310c00501a3026331",
+            DecodeError::FieldType("container-id"),
+        ),
         // a flow whose list covers a byte more than its fields, an end with a byte behind it
         ("005313c0060440434343 40", DecodeError::CountMismatch),
         ("00531745 00", DecodeError::TrailingBytes),
@@ -268,9 +404,22 @@ fn what_we_write_is_what_the_standard_says() {
     };
     for (performative, digits) in [
         (Performative::Transfer(transfer), "005314c007044343a0010043"),
-        (Performative::Disposition(settle), "005315c00e05415201700000012c4100532445"),
-        (Performative::Flow(flow), "005313c01207437000000800437000000800520143520a"),
-        (Performative::Detach(Detach { handle: 0, closed: true, error: None }), "005316c003024341"),
+        (
+            Performative::Disposition(settle),
+            "005315c00e05415201700000012c4100532445",
+        ),
+        (
+            Performative::Flow(flow),
+            "005313c01207437000000800437000000800520143520a",
+        ),
+        (
+            Performative::Detach(Detach {
+                handle: 0,
+                closed: true,
+                error: None,
+            }),
+            "005316c003024341",
+        ),
         (Performative::Detach(Detach::default()), "005316c0020143"),
         (Performative::End(End::default()), "00531745"),
         (Performative::Close(Close::default()), "00531845"),
@@ -281,12 +430,20 @@ fn what_we_write_is_what_the_standard_says() {
 
 #[test]
 fn errors_are_written_with_all_three_fields() {
-    let error = AmqpError { condition: condition::LINK_STOLEN, ..AmqpError::default() };
-    let close = Performative::Close(Close { error: Some(Box::new(error)) });
+    let error = AmqpError {
+        condition: condition::LINK_STOLEN,
+        ..AmqpError::default()
+    };
+    let close = Performative::Close(Close {
+        error: Some(Box::new(error)),
+    });
     // amqp:link:stolen has 16 letters; two nulls follow it.
     let name = "616d71703a6c696e6b3a73746f6c656e";
     let bytes = encode(&close);
-    assert_eq!(bytes, hex(&["005318c01b01 00531dc01503a310", name, "4040"].concat()));
+    assert_eq!(
+        bytes,
+        hex(&["005318c01b01 00531dc01503a310", name, "4040"].concat())
+    );
     assert_eq!(Performative::decode(&bytes), Ok((close, bytes.len())));
 }
 
@@ -299,20 +456,37 @@ fn termini_are_never_written_as_empty_lists() {
     };
     let bytes = encode(&Performative::Attach(Box::new(attach.clone())));
     let has = |needle: &[u8]| bytes.windows(needle.len()).any(|window| window == needle);
-    assert!(has(&[0x53, 0x28, 0xc0]) && has(&[0x53, 0x29, 0xc0]), "{bytes:?}");
-    assert_eq!(Performative::decode(&bytes), Ok((Performative::Attach(Box::new(attach)), bytes.len())));
+    assert!(
+        has(&[0x53, 0x28, 0xc0]) && has(&[0x53, 0x29, 0xc0]),
+        "{bytes:?}"
+    );
+    assert_eq!(
+        Performative::decode(&bytes),
+        Ok((Performative::Attach(Box::new(attach)), bytes.len()))
+    );
 }
 
 #[test]
 fn lists_change_to_the_long_form_above_a_size_byte() {
     for len in (200..270).chain([65_535, 65_536]) {
-        let open = Open { container_id: Str::from("c".repeat(len)), ..Open::default() };
+        let open = Open {
+            container_id: Str::from("c".repeat(len)),
+            ..Open::default()
+        };
         let performative = Performative::Open(Box::new(open));
         let bytes = encode(&performative);
-        assert_eq!(Performative::decode(&bytes), Ok((performative, bytes.len())), "length {len}");
+        assert_eq!(
+            Performative::decode(&bytes),
+            Ok((performative, bytes.len())),
+            "length {len}"
+        );
         // container-id, null, 5 of max-frame-size, 3 of channel-max
         let content = if len <= 255 { 2 + len } else { 5 + len } + 1 + 5 + 3;
-        assert_eq!(bytes[3], if content < 255 { 0xc0 } else { 0xd0 }, "length {len}");
+        assert_eq!(
+            bytes[3],
+            if content < 255 { 0xc0 } else { 0xd0 },
+            "length {len}"
+        );
     }
 }
 
@@ -324,15 +498,30 @@ fn sasl_frames_are_read_and_written() {
         initial_response: Some(Bytes::from_static(b"a")),
         hostname: None,
     };
-    assert_eq!(SaslPerformative::decode(&body), Ok((SaslPerformative::Init(init), body.len())));
+    assert_eq!(
+        SaslPerformative::decode(&body),
+        Ok((SaslPerformative::Init(init), body.len()))
+    );
     let (_, body) = frame_body("0000001502010000005340c00801a305504c41494e");
-    let plain = SaslMechanisms { sasl_server_mechanisms: vec![Symbol::from_static("PLAIN")] };
-    assert_eq!(SaslPerformative::decode(&body), Ok((SaslPerformative::Mechanisms(plain), body.len())));
+    let plain = SaslMechanisms {
+        sasl_server_mechanisms: vec![Symbol::from_static("PLAIN")],
+    };
+    assert_eq!(
+        SaslPerformative::decode(&body),
+        Ok((SaslPerformative::Mechanisms(plain), body.len()))
+    );
     let mut buf = BytesMut::new();
-    SaslPerformative::Outcome(SaslOutcome { code: 1, additional_data: None }).encode(&mut buf);
+    SaslPerformative::Outcome(SaslOutcome {
+        code: 1,
+        additional_data: None,
+    })
+    .encode(&mut buf);
     assert_eq!(buf.freeze(), hex("005344c003015001"));
     // An AMQP performative in the SASL layer, and a frame without mechanisms.
-    assert_eq!(SaslPerformative::decode(&hex("00531745")), Err(DecodeError::UnknownDescriptor(Some(0x17))));
+    assert_eq!(
+        SaslPerformative::decode(&hex("00531745")),
+        Err(DecodeError::UnknownDescriptor(Some(0x17)))
+    );
     assert_eq!(
         SaslPerformative::decode(&hex("00534045")),
         Err(DecodeError::FieldMissing("sasl-server-mechanisms"))
@@ -340,7 +529,10 @@ fn sasl_frames_are_read_and_written() {
 }
 
 fn any_map() -> impl Strategy<Value = Option<Map>> {
-    prop::option::of(prop::collection::vec((any_symbol().prop_map(Value::Symbol), any_value()), 0..3))
+    prop::option::of(prop::collection::vec(
+        (any_symbol().prop_map(Value::Symbol), any_value()),
+        0..3,
+    ))
 }
 
 fn any_symbols() -> impl Strategy<Value = Vec<Symbol>> {
@@ -349,9 +541,13 @@ fn any_symbols() -> impl Strategy<Value = Vec<Symbol>> {
 
 fn any_error() -> impl Strategy<Value = Option<Box<AmqpError>>> {
     let error = (any_symbol(), prop::option::of(any_str()), any_map());
-    prop::option::of(
-        error.prop_map(|(condition, description, info)| Box::new(AmqpError { condition, description, info })),
-    )
+    prop::option::of(error.prop_map(|(condition, description, info)| {
+        Box::new(AmqpError {
+            condition,
+            description,
+            info,
+        })
+    }))
 }
 
 fn any_state() -> impl Strategy<Value = DeliveryState> {
@@ -359,19 +555,26 @@ fn any_state() -> impl Strategy<Value = DeliveryState> {
         Just(DeliveryState::Accepted),
         Just(DeliveryState::Released),
         any_error().prop_map(DeliveryState::Rejected),
-        (any::<u32>(), any::<u64>()).prop_map(|(section_number, section_offset)| DeliveryState::Received {
-            section_number,
-            section_offset
+        (any::<u32>(), any::<u64>()).prop_map(|(section_number, section_offset)| {
+            DeliveryState::Received {
+                section_number,
+                section_offset,
+            }
         }),
-        (any::<bool>(), any::<bool>(), any_map()).prop_map(|(delivery_failed, undeliverable_here, annotations)| {
-            DeliveryState::Modified(Box::new(Modified {
-                delivery_failed,
-                undeliverable_here,
-                message_annotations: annotations,
-            }))
-        }),
+        (any::<bool>(), any::<bool>(), any_map()).prop_map(
+            |(delivery_failed, undeliverable_here, annotations)| {
+                DeliveryState::Modified(Box::new(Modified {
+                    delivery_failed,
+                    undeliverable_here,
+                    message_annotations: annotations,
+                }))
+            }
+        ),
         any_bytes(8).prop_map(|txn_id| DeliveryState::Declared { txn_id }),
-        any_value().prop_map(|value| DeliveryState::Other(Box::new(Described { descriptor: sym("x:state"), value }))),
+        any_value().prop_map(|value| DeliveryState::Other(Box::new(Described {
+            descriptor: sym("x:state"),
+            value
+        }))),
     ];
     leaf.prop_recursive(2, 3, 1, |inner| {
         (any_bytes(8), prop::option::of(inner.prop_map(Box::new)))
@@ -380,7 +583,9 @@ fn any_state() -> impl Strategy<Value = DeliveryState> {
 }
 
 fn any_tag() -> impl Strategy<Value = Option<DeliveryTag>> {
-    prop::option::of(any_bytes(32).prop_map(|tag| DeliveryTag::new(&tag).expect("32 bytes at most")))
+    prop::option::of(
+        any_bytes(32).prop_map(|tag| DeliveryTag::new(&tag).expect("32 bytes at most")),
+    )
 }
 
 fn any_u32() -> impl Strategy<Value = u32> {
@@ -392,10 +597,26 @@ fn any_mode() -> impl Strategy<Value = RcvSettleMode> {
 }
 
 fn any_transfer() -> impl Strategy<Value = Performative> {
-    let ids = (any_u32(), prop::option::of(any_u32()), any_tag(), prop::option::of(any_u32()));
-    let flags = (prop::option::of(any::<bool>()), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    (ids, flags, prop::option::of(any_mode()), prop::option::weighted(0.2, any_state().prop_map(Box::new))).prop_map(
-        |(ids, flags, rcv_settle_mode, state)| {
+    let ids = (
+        any_u32(),
+        prop::option::of(any_u32()),
+        any_tag(),
+        prop::option::of(any_u32()),
+    );
+    let flags = (
+        prop::option::of(any::<bool>()),
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+    );
+    (
+        ids,
+        flags,
+        prop::option::of(any_mode()),
+        prop::option::weighted(0.2, any_state().prop_map(Box::new)),
+    )
+        .prop_map(|(ids, flags, rcv_settle_mode, state)| {
             let (handle, delivery_id, delivery_tag, message_format) = ids;
             let (settled, more, resume, aborted, batchable) = flags;
             Performative::Transfer(Transfer {
@@ -411,13 +632,24 @@ fn any_transfer() -> impl Strategy<Value = Performative> {
                 aborted,
                 batchable,
             })
-        },
-    )
+        })
 }
 
 fn any_source() -> impl Strategy<Value = Source> {
-    let plain = (prop::option::of(any_str().prop_map(Value::Str)), 0..3_u32, any_symbol(), any_u32(), any::<bool>());
-    let rest = (any_map(), prop::option::of(any_symbol()), any_map(), prop::option::of(any_state()), any_symbols());
+    let plain = (
+        prop::option::of(any_str().prop_map(Value::Str)),
+        0..3_u32,
+        any_symbol(),
+        any_u32(),
+        any::<bool>(),
+    );
+    let rest = (
+        any_map(),
+        prop::option::of(any_symbol()),
+        any_map(),
+        prop::option::of(any_state()),
+        any_symbols(),
+    );
     (plain, rest, any_symbols()).prop_map(|(plain, rest, capabilities)| {
         let (address, durable, expiry_policy, timeout, dynamic) = plain;
         let (dynamic_node_properties, distribution_mode, filter, default_outcome, outcomes) = rest;
@@ -439,36 +671,60 @@ fn any_source() -> impl Strategy<Value = Source> {
 
 fn any_attach() -> impl Strategy<Value = Performative> {
     let target = prop_oneof![
-        any_symbols().prop_map(|capabilities| TargetKind::Coordinator(Coordinator { capabilities })),
+        any_symbols()
+            .prop_map(|capabilities| TargetKind::Coordinator(Coordinator { capabilities })),
         (any_str(), any_symbols()).prop_map(|(address, capabilities)| TargetKind::Target(Target {
             address: Some(Value::Str(address)),
             capabilities,
             ..Target::default()
         })),
     ];
-    let numbers = (any_u32(), prop::option::of(any_u32()), prop::option::of(any::<u64>()));
-    (any_str(), numbers, any_mode(), prop::option::of(any_source()), prop::option::of(target), any_map()).prop_map(
-        |(name, (handle, initial_delivery_count, max_message_size), rcv_settle_mode, source, target, properties)| {
-            Performative::Attach(Box::new(Attach {
+    let numbers = (
+        any_u32(),
+        prop::option::of(any_u32()),
+        prop::option::of(any::<u64>()),
+    );
+    (
+        any_str(),
+        numbers,
+        any_mode(),
+        prop::option::of(any_source()),
+        prop::option::of(target),
+        any_map(),
+    )
+        .prop_map(
+            |(
                 name,
-                handle,
-                role: Role::Receiver,
-                snd_settle_mode: SndSettleMode::Settled,
+                (handle, initial_delivery_count, max_message_size),
                 rcv_settle_mode,
                 source,
                 target,
-                initial_delivery_count,
-                max_message_size,
                 properties,
-                ..Attach::default()
-            }))
-        },
-    )
+            )| {
+                Performative::Attach(Box::new(Attach {
+                    name,
+                    handle,
+                    role: Role::Receiver,
+                    snd_settle_mode: SndSettleMode::Settled,
+                    rcv_settle_mode,
+                    source,
+                    target,
+                    initial_delivery_count,
+                    max_message_size,
+                    properties,
+                    ..Attach::default()
+                }))
+            },
+        )
 }
 
 fn any_performative() -> impl Strategy<Value = Performative> {
     let open = (any_str(), any_u32(), any::<u16>(), any_symbols(), any_map());
-    let flow = ([any_u32(), any_u32(), any_u32()], prop::array::uniform5(prop::option::of(any_u32())), any::<bool>());
+    let flow = (
+        [any_u32(), any_u32(), any_u32()],
+        prop::array::uniform5(prop::option::of(any_u32())),
+        any::<bool>(),
+    );
     prop_oneof![
         4 => any_transfer(),
         2 => any_attach(),

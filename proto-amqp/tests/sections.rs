@@ -5,7 +5,8 @@ mod support;
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use qq_proto_amqp::section::{
-    Body, BodyKind, Header, Properties, SECTIONS_MAX, SectionError, Sections, encode_message_annotations, find_in_map,
+    Body, BodyKind, Header, Properties, SECTIONS_MAX, SectionError, Sections,
+    encode_message_annotations, find_in_map,
 };
 use qq_proto_amqp::types::{DecodeError, Str, Symbol, Value};
 use support::{any_value, encode, hex, nested_lists, sym, text};
@@ -45,7 +46,15 @@ fn me_02_every_kind_of_body_is_found_with_its_count() {
         ("00537700a3017840", BodyKind::Value, 1),
     ] {
         let sections = scan(digits).expect("legal");
-        assert_eq!(sections.body, Body { kind, count, range: 0..digits.len() / 2 }, "{digits}");
+        assert_eq!(
+            sections.body,
+            Body {
+                kind,
+                count,
+                range: 0..digits.len() / 2
+            },
+            "{digits}"
+        );
         assert_eq!(sections.kept_from(), 0);
     }
 }
@@ -56,21 +65,45 @@ fn me_03_all_sections_may_be_there_and_empty() {
                   005378c10100";
     let message = hex(digits);
     let sections = Sections::scan(&message).expect("legal");
-    let start = |range: &Option<qq_proto_amqp::section::SectionRange>| range.as_ref().map(|range| range.start);
+    let start = |range: &Option<qq_proto_amqp::section::SectionRange>| {
+        range.as_ref().map(|range| range.start)
+    };
     assert_eq!(start(&sections.header), Some(0));
     assert_eq!(start(&sections.delivery_annotations), Some(9));
     assert_eq!(start(&sections.message_annotations), Some(15));
     assert_eq!(start(&sections.properties), Some(21));
     assert_eq!(start(&sections.application_properties), Some(33));
-    assert_eq!(sections.body, Body { kind: BodyKind::Value, count: 1, range: 39..49 });
+    assert_eq!(
+        sections.body,
+        Body {
+            kind: BodyKind::Value,
+            count: 1,
+            range: 39..49
+        }
+    );
     assert_eq!(start(&sections.footer), Some(49));
     assert_eq!(sections.kept_from(), 15);
     let annotations = sections.message_annotations.clone().expect("there");
     assert_eq!((annotations.value.clone(), annotations.end()), (18..21, 21));
     let header = sections.header(&message).expect("legal").expect("there");
-    assert_eq!(header, Header { priority: Some(4), ..Header::default() });
-    let properties = sections.properties(&message).expect("legal").expect("there");
-    assert_eq!(properties, Properties { to: Some(text("q1")), ..Properties::default() });
+    assert_eq!(
+        header,
+        Header {
+            priority: Some(4),
+            ..Header::default()
+        }
+    );
+    let properties = sections
+        .properties(&message)
+        .expect("legal")
+        .expect("there");
+    assert_eq!(
+        properties,
+        Properties {
+            to: Some(text("q1")),
+            ..Properties::default()
+        }
+    );
     assert_eq!(sections.check_annotations(&message), Ok(()));
 }
 
@@ -78,9 +111,15 @@ fn me_03_all_sections_may_be_there_and_empty() {
 fn me_05_keys_of_annotations_follow_their_rules() {
     let with_body = |digits: &str| check(&[digits, BODY].concat());
     let reserved = with_body("005372c10802a3026161a10176").expect_err("reserved");
-    assert_eq!(reserved, SectionError::ReservedKey(Symbol::from_static("aa")));
+    assert_eq!(
+        reserved,
+        SectionError::ReservedKey(Symbol::from_static("aa"))
+    );
     assert!(reserved.is_not_implemented());
-    assert!(reserved.to_string().contains("aa"), "the text names the key");
+    assert!(
+        reserved.to_string().contains("aa"),
+        "the text names the key"
+    );
     let number = with_body("005372c106025309a10176").expect_err("reserved");
     assert_eq!(number, SectionError::ReservedNumber(9));
     assert!(number.is_not_implemented());
@@ -104,7 +143,11 @@ fn me_08_fields_of_the_header_have_one_type_each() {
     assert_eq!(header("005370c003015201"), wrong("durable"));
     assert_eq!(
         header("005370c00402415009"),
-        Ok(Some(Header { durable: true, priority: Some(9), ..Header::default() }))
+        Ok(Some(Header {
+            durable: true,
+            priority: Some(9),
+            ..Header::default()
+        }))
     );
     assert_eq!(header("00537045"), Ok(Some(Header::default())));
     assert_eq!(header(""), Ok(None));
@@ -112,7 +155,13 @@ fn me_08_fields_of_the_header_have_one_type_each() {
 
 #[test]
 fn co_01_and_co_02_arrays_of_nothing_pass_through_annotations_and_bodies() {
-    for array in ["f0000000057fffffff41", "e0020341", "e0020340", "e0020243", "e0020245"] {
+    for array in [
+        "f0000000057fffffff41",
+        "e0020341",
+        "e0020340",
+        "e0020243",
+        "e0020245",
+    ] {
         let length = array.len() / 2 + 9 + 1;
         let annotations = format!("005372c1{length:02x}02a307782d6f70742d7a{array}");
         assert_eq!(check(&[&annotations, BODY].concat()), Ok(()), "{array}");
@@ -127,7 +176,10 @@ fn co_06_odd_application_properties_are_refused() {
         Err(SectionError::Decode(DecodeError::OddMap))
     );
     // Equal keys go on as they are.
-    assert_eq!(check(&["005374c10b04a101615201a101615202", BODY].concat()), Ok(()));
+    assert_eq!(
+        check(&["005374c10b04a101615201a101615202", BODY].concat()),
+        Ok(())
+    );
     assert_eq!(
         check(&["005374c10702a3016ba10176", BODY].concat()),
         Err(SectionError::KeyType("application-properties"))
@@ -145,12 +197,25 @@ fn co_07_descriptors_of_sections_come_in_every_form() {
         let sections = Sections::scan(&message).expect("legal");
         let range = sections.application_properties.expect("there");
         assert_eq!(range.end(), digits.len() / 2, "{digits}");
-        assert_eq!(find_in_map(&message, &range, "k"), Ok(Some(text("v"))), "{digits}");
+        assert_eq!(
+            find_in_map(&message, &range, "k"),
+            Ok(Some(text("v"))),
+            "{digits}"
+        );
         assert_eq!(find_in_map(&message, &range, "v"), Ok(None), "{digits}");
     }
     // The value section's symbol ends in a star.
-    let symbol: String = "amqp:amqp-value:*".bytes().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(scan(&["00a311", &symbol, "40"].concat()).expect("legal").body.kind, BodyKind::Value);
+    let symbol: String = "amqp:amqp-value:*"
+        .bytes()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    assert_eq!(
+        scan(&["00a311", &symbol, "40"].concat())
+            .expect("legal")
+            .body
+            .kind,
+        BodyKind::Value
+    );
 }
 
 #[test]
@@ -162,39 +227,74 @@ fn co_09_ids_keep_their_type() {
             "98000102030405060708090a0b0c0d0e0f",
             Value::Uuid([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]),
         ),
-        ("a0030001ff", Value::Binary(Bytes::from_static(&[0, 1, 255]))),
+        (
+            "a0030001ff",
+            Value::Binary(Bytes::from_static(&[0, 1, 255])),
+        ),
     ] {
         // message-id, four nulls, correlation-id
         let content = id.len() + 4;
         let digits = format!("005373c0{:02x}06{id}40404040{id}{BODY}", content + 1);
         let message = hex(&digits);
-        let properties = Sections::scan(&message).expect("scans").properties(&message).expect("legal").expect("there");
-        assert_eq!((&properties.message_id, &properties.correlation_id), (&Some(value.clone()), &Some(value)));
+        let properties = Sections::scan(&message)
+            .expect("scans")
+            .properties(&message)
+            .expect("legal")
+            .expect("there");
+        assert_eq!(
+            (&properties.message_id, &properties.correlation_id),
+            (&Some(value.clone()), &Some(value))
+        );
         let mut buf = BytesMut::new();
         properties.encode(&mut buf);
-        assert_eq!(buf.freeze(), message.slice(..message.len() - 6), "written as it came");
+        assert_eq!(
+            buf.freeze(),
+            message.slice(..message.len() - 6),
+            "written as it came"
+        );
     }
     let message = hex(&["005373c0020141", BODY].concat());
     assert_eq!(
-        Sections::scan(&message).expect("scans").properties(&message),
+        Sections::scan(&message)
+            .expect("scans")
+            .properties(&message),
         Err(SectionError::Decode(DecodeError::FieldType("message-id")))
     );
 }
 
 #[test]
 fn co_10_a_deep_body_is_passed_by_its_size() {
-    let message: Bytes = [&[0x00, 0x53, 0x77][..], &nested_lists(5_000)].concat().into();
+    let message: Bytes = [&[0x00, 0x53, 0x77][..], &nested_lists(5_000)]
+        .concat()
+        .into();
     assert!(message.len() > 40_000);
     let sections = Sections::scan(&message).expect("opaque");
-    assert_eq!(sections.body, Body { kind: BodyKind::Value, count: 1, range: 0..message.len() });
+    assert_eq!(
+        sections.body,
+        Body {
+            kind: BodyKind::Value,
+            count: 1,
+            range: 0..message.len()
+        }
+    );
 }
 
 #[test]
 fn co_12_extreme_expiry_times_are_read_bit_by_bit() {
-    for (digits, time) in [("837fffffffffffffff", i64::MAX), ("838000000000000000", i64::MIN)] {
+    for (digits, time) in [
+        ("837fffffffffffffff", i64::MAX),
+        ("838000000000000000", i64::MIN),
+    ] {
         let message = hex(&["005373c01b0a4040404040404040", digits, digits, BODY].concat());
-        let properties = Sections::scan(&message).expect("scans").properties(&message).expect("legal").expect("there");
-        assert_eq!((properties.absolute_expiry_time, properties.creation_time), (Some(time), Some(time)));
+        let properties = Sections::scan(&message)
+            .expect("scans")
+            .properties(&message)
+            .expect("legal")
+            .expect("there");
+        assert_eq!(
+            (properties.absolute_expiry_time, properties.creation_time),
+            (Some(time), Some(time))
+        );
     }
 }
 
@@ -208,9 +308,18 @@ fn order_and_multiplicity_are_checked() {
     let footer = "005378c10100";
     for (parts, error) in [
         (vec![header, header, BODY], SectionError::Repeated("header")),
-        (vec![notes, header, BODY], SectionError::OutOfOrder("header")),
-        (vec![notes, properties, notes, BODY], SectionError::Repeated("message-annotations")),
-        (vec![BODY, properties], SectionError::OutOfOrder("properties")),
+        (
+            vec![notes, header, BODY],
+            SectionError::OutOfOrder("header"),
+        ),
+        (
+            vec![notes, properties, notes, BODY],
+            SectionError::Repeated("message-annotations"),
+        ),
+        (
+            vec![BODY, properties],
+            SectionError::OutOfOrder("properties"),
+        ),
         (vec![footer, BODY], SectionError::OutOfOrder("data")),
         (vec![BODY, footer, BODY], SectionError::OutOfOrder("data")),
         (vec![BODY, footer, footer], SectionError::Repeated("footer")),
@@ -220,12 +329,24 @@ fn order_and_multiplicity_are_checked() {
         (vec![value, BODY], SectionError::MixedBody),
         (vec![footer], SectionError::NoBody),
         (vec![BODY, "40"], SectionError::NotASection),
-        (vec![BODY, "00537940"], SectionError::UnknownSection(Some(0x79))),
+        (
+            vec![BODY, "00537940"],
+            SectionError::UnknownSection(Some(0x79)),
+        ),
         (vec![BODY, "00a3017840"], SectionError::UnknownSection(None)),
         (vec!["005375a10178"], SectionError::WrongType("data")),
-        (vec!["005376c10100"], SectionError::WrongType("amqp-sequence")),
-        (vec!["00537245", BODY], SectionError::WrongType("message-annotations")),
-        (vec!["00537240", BODY], SectionError::WrongType("message-annotations")),
+        (
+            vec!["005376c10100"],
+            SectionError::WrongType("amqp-sequence"),
+        ),
+        (
+            vec!["00537245", BODY],
+            SectionError::WrongType("message-annotations"),
+        ),
+        (
+            vec!["00537240", BODY],
+            SectionError::WrongType("message-annotations"),
+        ),
     ] {
         assert_eq!(scan(&parts.concat()), Err(error), "{parts:?}");
     }
@@ -234,18 +355,32 @@ fn order_and_multiplicity_are_checked() {
 #[test]
 fn sections_have_a_bound() {
     let at_bound = BODY.repeat(SECTIONS_MAX as usize);
-    assert_eq!(scan(&at_bound).expect("at the bound").body.count, SECTIONS_MAX);
-    assert_eq!(scan(&[&at_bound, BODY].concat()), Err(SectionError::TooManySections));
+    assert_eq!(
+        scan(&at_bound).expect("at the bound").body.count,
+        SECTIONS_MAX
+    );
+    assert_eq!(
+        scan(&[&at_bound, BODY].concat()),
+        Err(SectionError::TooManySections)
+    );
 }
 
 #[test]
 fn heads_are_written_as_the_standard_says() {
     let mut buf = BytesMut::new();
-    let header =
-        Header { durable: true, priority: Some(9), ttl: Some(1_000), first_acquirer: true, delivery_count: 3 };
+    let header = Header {
+        durable: true,
+        priority: Some(9),
+        ttl: Some(1_000),
+        first_acquirer: true,
+        delivery_count: 3,
+    };
     header.encode(&mut buf);
     encode_message_annotations(&vec![(sym("x-a"), text("v"))], &mut buf);
-    assert_eq!(buf.freeze(), hex("005370c00c0541500970000003e8415203 005372c10902a303782d61a10176"));
+    assert_eq!(
+        buf.freeze(),
+        hex("005370c00c0541500970000003e8415203 005372c10902a303782d61a10176")
+    );
     let mut buf = BytesMut::new();
     Header::default().encode(&mut buf);
     assert_eq!(buf.freeze(), hex("00537045"));

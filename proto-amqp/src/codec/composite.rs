@@ -65,28 +65,54 @@ macro_rules! field_type {
 }
 
 macro_rules! field_default {
-    (required) => { Default::default() };
-    (optional) => { None };
-    (multiple) => { alloc::vec::Vec::new() };
-    ($policy:ident, $value:expr) => { $value };
+    (required) => {
+        Default::default()
+    };
+    (optional) => {
+        None
+    };
+    (multiple) => {
+        alloc::vec::Vec::new()
+    };
+    ($policy:ident, $value:expr) => {
+        $value
+    };
 }
 
 macro_rules! field_read {
     ($fields:ident, $wire:literal, required) => {
-        $fields.next($wire)?.ok_or($crate::types::DecodeError::FieldMissing($wire))?
+        $fields
+            .next($wire)?
+            .ok_or($crate::types::DecodeError::FieldMissing($wire))?
     };
-    ($fields:ident, $wire:literal, optional) => { $fields.next($wire)? };
-    ($fields:ident, $wire:literal, multiple) => { $fields.next($wire)?.unwrap_or_default() };
-    ($fields:ident, $wire:literal, $policy:ident, $value:expr) => { $fields.next($wire)?.unwrap_or($value) };
+    ($fields:ident, $wire:literal, optional) => {
+        $fields.next($wire)?
+    };
+    ($fields:ident, $wire:literal, multiple) => {
+        $fields.next($wire)?.unwrap_or_default()
+    };
+    ($fields:ident, $wire:literal, $policy:ident, $value:expr) => {
+        $fields.next($wire)?.unwrap_or($value)
+    };
 }
 
 macro_rules! field_write {
-    ($list:ident, $field:expr, optional) => { $list.field($field.as_ref()) };
-    ($list:ident, $field:expr, multiple) => { $list.field((!$field.is_empty()).then_some(&$field)) };
+    ($list:ident, $field:expr, optional) => {
+        $list.field($field.as_ref())
+    };
+    ($list:ident, $field:expr, multiple) => {
+        $list.field((!$field.is_empty()).then_some(&$field))
+    };
     // Said although it is the default: some peers look for it.
-    ($list:ident, $field:expr, explicit, $value:expr) => { $list.field(Some(&$field)) };
-    ($list:ident, $field:expr, default, $value:expr) => { $list.field(($field != $value).then_some(&$field)) };
-    ($list:ident, $field:expr, required) => { $list.field(Some(&$field)) };
+    ($list:ident, $field:expr, explicit, $value:expr) => {
+        $list.field(Some(&$field))
+    };
+    ($list:ident, $field:expr, default, $value:expr) => {
+        $list.field(($field != $value).then_some(&$field))
+    };
+    ($list:ident, $field:expr, required) => {
+        $list.field(Some(&$field))
+    };
 }
 
 /// Makes a composite. `all` writes every field, absent ones as nulls; `short` leaves absent ones off at the end.

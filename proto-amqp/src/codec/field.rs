@@ -6,22 +6,30 @@ use alloc::vec::Vec;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use super::Reader;
 use super::constructor::{code, shape_of};
 use super::writer::{put_binary, put_map, put_symbols, put_uint, put_ulong};
-use super::Reader;
 use crate::types::{Array, DecodeError, DeliveryTag, Map, Str, Symbol, Value};
 
 /// A value that can stand in a field.
 pub(crate) trait Field: Sized {
     /// Reads the data behind `constructor`. `name` is the field's, for errors.
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError>;
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError>;
     /// Appends constructor and data.
     fn write(&self, buf: &mut BytesMut);
 }
 
 impl Field for bool {
     #[inline]
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         match constructor {
             code::TRUE => Ok(true),
             code::FALSE => Ok(false),
@@ -42,8 +50,16 @@ impl Field for bool {
 
 impl Field for u8 {
     #[inline]
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
-        if constructor == code::UBYTE { reader.byte() } else { Err(DecodeError::FieldType(name)) }
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
+        if constructor == code::UBYTE {
+            reader.byte()
+        } else {
+            Err(DecodeError::FieldType(name))
+        }
     }
 
     #[inline]
@@ -53,7 +69,11 @@ impl Field for u8 {
 }
 
 impl Field for u16 {
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         if constructor == code::USHORT {
             reader.array().map(Self::from_be_bytes)
         } else {
@@ -69,7 +89,11 @@ impl Field for u16 {
 
 impl Field for u32 {
     #[inline]
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         match constructor {
             code::SMALLUINT => reader.byte().map(Self::from),
             code::UINT0 => Ok(0),
@@ -86,7 +110,11 @@ impl Field for u32 {
 
 impl Field for u64 {
     #[inline]
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         match constructor {
             code::SMALLULONG => reader.byte().map(Self::from),
             code::ULONG0 => Ok(0),
@@ -103,7 +131,11 @@ impl Field for u64 {
 
 /// Timestamps are the only signed fields of the standard's composites.
 impl Field for i64 {
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         if constructor == code::TIMESTAMP {
             reader.array().map(Self::from_be_bytes)
         } else {
@@ -118,7 +150,11 @@ impl Field for i64 {
 }
 
 impl Field for Str {
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         if !matches!(constructor, code::STRING8 | code::STRING32) {
             return Err(DecodeError::FieldType(name));
         }
@@ -132,7 +168,11 @@ impl Field for Str {
 }
 
 impl Field for Symbol {
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         if !matches!(constructor, code::SYMBOL8 | code::SYMBOL32) {
             return Err(DecodeError::FieldType(name));
         }
@@ -147,7 +187,11 @@ impl Field for Symbol {
 
 /// A field that may hold several symbols: one symbol counts as an array of one (part 1, 1.4).
 impl Field for Vec<Symbol> {
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         if matches!(constructor, code::SYMBOL8 | code::SYMBOL32) {
             return Symbol::read(constructor, reader, name).map(|symbol| alloc::vec![symbol]);
         }
@@ -177,7 +221,11 @@ impl Field for Vec<Symbol> {
 }
 
 impl Field for Bytes {
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         if !matches!(constructor, code::BINARY8 | code::BINARY32) {
             return Err(DecodeError::FieldType(name));
         }
@@ -192,7 +240,11 @@ impl Field for Bytes {
 
 impl Field for DeliveryTag {
     #[inline]
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         let len = match constructor {
             code::BINARY8 => usize::from(reader.byte()?),
             code::BINARY32 => reader.len(shape_of(constructor)?)?,
@@ -207,7 +259,11 @@ impl Field for DeliveryTag {
 }
 
 impl Field for Map {
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         if !matches!(constructor, code::MAP8 | code::MAP32) {
             return Err(DecodeError::FieldType(name));
         }
@@ -223,7 +279,11 @@ impl Field for Map {
 }
 
 impl Field for Value {
-    fn read(constructor: u8, reader: &mut Reader<'_>, _name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        _name: &'static str,
+    ) -> Result<Self, DecodeError> {
         Self::read_data(constructor, reader)
     }
 
@@ -233,7 +293,11 @@ impl Field for Value {
 }
 
 impl<T: Field> Field for Box<T> {
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         T::read(constructor, reader, name).map(Self::new)
     }
 

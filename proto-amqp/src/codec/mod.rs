@@ -11,6 +11,4 @@ pub(crate) use composite::{Fields, composite, field_default, field_read, field_t
 pub(crate) use constructor::{Shape, code, shape_of};
 pub(crate) use field::Field;
 pub(crate) use reader::Reader;
-pub(crate) use writer::{
-    ListWriter, binary_len, compound_len, put_compound, put_map, put_symbols,
-};
+pub(crate) use writer::{ListWriter, binary_len, compound_len, put_compound, put_map, put_symbols};

@@ -17,13 +17,23 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     #[inline]
     pub(crate) fn new(source: &'a Bytes) -> Self {
-        Self { source, data: source, at: 0, depth: 0 }
+        Self {
+            source,
+            data: source,
+            at: 0,
+            depth: 0,
+        }
     }
 
     /// Starts further on. `at` beyond the end reads as an empty rest.
     #[inline]
     pub(crate) fn starting_at(source: &'a Bytes, at: usize) -> Self {
-        Self { source, data: source, at: at.min(source.len()), depth: 0 }
+        Self {
+            source,
+            data: source,
+            at: at.min(source.len()),
+            depth: 0,
+        }
     }
 
     /// Position from the front of the buffer.
@@ -47,7 +57,11 @@ impl<'a> Reader<'a> {
     /// Checks that nothing is left.
     #[inline]
     pub(crate) const fn finish(&self) -> Result<(), DecodeError> {
-        if self.left() > 0 { Err(DecodeError::TrailingBytes) } else { Ok(()) }
+        if self.left() > 0 {
+            Err(DecodeError::TrailingBytes)
+        } else {
+            Ok(())
+        }
     }
 
     /// Goes one level deeper into nested values.
@@ -76,7 +90,10 @@ impl<'a> Reader<'a> {
     /// The next byte, which stays to be read.
     #[inline]
     pub(crate) fn peek(&self) -> Result<u8, DecodeError> {
-        self.data.get(self.at).copied().ok_or(DecodeError::Truncated)
+        self.data
+            .get(self.at)
+            .copied()
+            .ok_or(DecodeError::Truncated)
     }
 
     /// Passes the bytes expected, or nothing when others come.
@@ -91,7 +108,9 @@ impl<'a> Reader<'a> {
 
     #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let bytes = *self.data[self.at..].first_chunk::<N>().ok_or(DecodeError::Truncated)?;
+        let bytes = *self.data[self.at..]
+            .first_chunk::<N>()
+            .ok_or(DecodeError::Truncated)?;
         self.at += N;
         Ok(bytes)
     }
@@ -129,7 +148,9 @@ impl<'a> Reader<'a> {
             Shape::Fixed(width) => Ok(usize::from(width)),
             Shape::Sized8 => self.byte().map(usize::from),
             // usize has 32 bits at least wherever there is an allocator worth the name; saturating keeps it honest.
-            Shape::Sized32 => self.u32().map(|len| usize::try_from(len).unwrap_or(usize::MAX)),
+            Shape::Sized32 => self
+                .u32()
+                .map(|len| usize::try_from(len).unwrap_or(usize::MAX)),
         }
     }
 
@@ -152,7 +173,10 @@ impl<'a> Reader<'a> {
             code::LIST0 => return Ok((0, self.at)),
             code::LIST8 | code::MAP8 | code::ARRAY8 => {
                 let [size, count] = self.array()?;
-                (u32::from(count), (self.at - 1).saturating_add(usize::from(size)))
+                (
+                    u32::from(count),
+                    (self.at - 1).saturating_add(usize::from(size)),
+                )
             }
             _ => {
                 let size = self.len(Shape::Sized32)?;
@@ -204,7 +228,10 @@ impl<'a> Reader<'a> {
     /// The numeric code of a descriptor whose introducing zero was read. A symbol stands for the code that `named`
     /// finds for it. Whatever else it is, it is passed and has no code.
     #[inline]
-    pub(crate) fn descriptor(&mut self, named: fn(&[u8]) -> Option<u64>) -> Result<Option<u64>, DecodeError> {
+    pub(crate) fn descriptor(
+        &mut self,
+        named: fn(&[u8]) -> Option<u64>,
+    ) -> Result<Option<u64>, DecodeError> {
         let constructor = self.byte()?;
         Ok(match constructor {
             code::SMALLULONG => Some(u64::from(self.byte()?)),

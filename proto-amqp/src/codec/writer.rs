@@ -17,9 +17,22 @@ pub(crate) struct ListWriter<'b> {
 impl<'b> ListWriter<'b> {
     #[inline]
     pub(crate) fn begin(buf: &'b mut BytesMut, descriptor: u8) -> Self {
-        buf.put_slice(&[code::DESCRIBED, code::SMALLULONG, descriptor, code::LIST8, 0, 0]);
+        buf.put_slice(&[
+            code::DESCRIBED,
+            code::SMALLULONG,
+            descriptor,
+            code::LIST8,
+            0,
+            0,
+        ]);
         let start = buf.len();
-        Self { buf, start, count: 0, kept_count: 0, kept_end: start }
+        Self {
+            buf,
+            start,
+            count: 0,
+            kept_count: 0,
+            kept_end: start,
+        }
     }
 
     /// The next field; none is written as null.
@@ -45,7 +58,13 @@ impl<'b> ListWriter<'b> {
 
     /// Ends the list behind the last field that is there.
     pub(crate) fn short(self) {
-        let Self { buf, start, kept_count, kept_end, .. } = self;
+        let Self {
+            buf,
+            start,
+            kept_count,
+            kept_end,
+            ..
+        } = self;
         buf.truncate(kept_end);
         let content = kept_end - start;
         if kept_count == 0 {
@@ -66,7 +85,9 @@ impl<'b> ListWriter<'b> {
 
 /// A size field. What does not fit in 32 bits cannot be held in a frame either.
 fn size32(size: usize) -> [u8; 4] {
-    u32::try_from(size).expect("an encoded value stays below 4 GiB").to_be_bytes()
+    u32::try_from(size)
+        .expect("an encoded value stays below 4 GiB")
+        .to_be_bytes()
 }
 
 #[inline]
@@ -111,7 +132,11 @@ pub(crate) fn put_binary(buf: &mut BytesMut, code8: u8, bytes: &[u8]) {
 
 /// Encoded length of a list, map or array with this much content behind the count.
 pub(crate) const fn compound_len(count: usize, content: usize) -> usize {
-    if content < 255 && count <= 255 { 3 + content } else { 9 + content }
+    if content < 255 && count <= 255 {
+        3 + content
+    } else {
+        9 + content
+    }
 }
 
 /// Appends constructor, size and count of a list, map or array. The short form's size byte counts itself the count.
@@ -127,7 +152,10 @@ pub(crate) fn put_compound(buf: &mut BytesMut, code8: u8, count: usize, content:
 
 /// Appends a map.
 pub(crate) fn put_map(buf: &mut BytesMut, map: &Map) {
-    let content = map.iter().map(|(key, value)| key.encoded_len() + value.encoded_len()).sum();
+    let content = map
+        .iter()
+        .map(|(key, value)| key.encoded_len() + value.encoded_len())
+        .sum();
     put_compound(buf, code::MAP8, map.len() * 2, content);
     for (key, value) in map {
         key.encode(buf);
@@ -139,9 +167,16 @@ pub(crate) fn put_map(buf: &mut BytesMut, map: &Map) {
 pub(crate) fn put_symbols(buf: &mut BytesMut, symbols: &[Symbol]) {
     let is_short = symbols.iter().all(|symbol| symbol.as_bytes().len() <= 255);
     let width = if is_short { 1 } else { 4 };
-    let content = 1 + symbols.iter().map(|symbol| width + symbol.as_bytes().len()).sum::<usize>();
+    let content = 1 + symbols
+        .iter()
+        .map(|symbol| width + symbol.as_bytes().len())
+        .sum::<usize>();
     put_compound(buf, code::ARRAY8, symbols.len(), content);
-    buf.put_u8(if is_short { code::SYMBOL8 } else { code::SYMBOL32 });
+    buf.put_u8(if is_short {
+        code::SYMBOL8
+    } else {
+        code::SYMBOL32
+    });
     for symbol in symbols {
         let bytes = symbol.as_bytes();
         if is_short {

@@ -39,8 +39,16 @@ pub enum RcvSettleMode {
 
 impl Field for Role {
     #[inline]
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
-        Ok(if bool::read(constructor, reader, name)? { Self::Receiver } else { Self::Sender })
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
+        Ok(if bool::read(constructor, reader, name)? {
+            Self::Receiver
+        } else {
+            Self::Sender
+        })
     }
 
     #[inline]
@@ -50,7 +58,11 @@ impl Field for Role {
 }
 
 impl Field for SndSettleMode {
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         match u8::read(constructor, reader, name)? {
             0 => Ok(Self::Unsettled),
             1 => Ok(Self::Settled),
@@ -65,7 +77,11 @@ impl Field for SndSettleMode {
 }
 
 impl Field for RcvSettleMode {
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         match u8::read(constructor, reader, name)? {
             0 => Ok(Self::First),
             1 => Ok(Self::Second),

@@ -75,8 +75,14 @@ impl Performative {
         reader.finish()?;
         let at = reader.at();
         Ok(match plain.outcome {
-            Outcome::Accepted => (Self::Disposition(plain.with(Some(DeliveryState::Accepted))), at),
-            Outcome::Released => (Self::Disposition(plain.with(Some(DeliveryState::Released))), at),
+            Outcome::Accepted => (
+                Self::Disposition(plain.with(Some(DeliveryState::Accepted))),
+                at,
+            ),
+            Outcome::Released => (
+                Self::Disposition(plain.with(Some(DeliveryState::Released))),
+                at,
+            ),
             Outcome::Absent => (Self::Disposition(plain.with(None)), at),
         })
     }

@@ -64,13 +64,34 @@ impl Plain {
         let batchable = fields.next("batchable").ok()?.unwrap_or(false);
         fields.finish().ok()?;
         *reader = trial;
-        Some(Self { role, first, last, settled, batchable, outcome })
+        Some(Self {
+            role,
+            first,
+            last,
+            settled,
+            batchable,
+            outcome,
+        })
     }
 
     /// The disposition with its state, which is to be the constant of [`outcome`](Self::outcome).
     #[inline]
     pub(super) fn with(self, state: Option<DeliveryState>) -> Disposition {
-        let Self { role, first, last, settled, batchable, .. } = self;
-        Disposition { role, first, last, settled, state, batchable }
+        let Self {
+            role,
+            first,
+            last,
+            settled,
+            batchable,
+            ..
+        } = self;
+        Disposition {
+            role,
+            first,
+            last,
+            settled,
+            state,
+            batchable,
+        }
     }
 }

@@ -18,7 +18,11 @@ composite! {
 }
 
 impl Field for AmqpError {
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         match super::descriptor::read(constructor, reader, name)? {
             Some(Self::DESCRIPTOR) => Self::read_fields(reader),
             _ => Err(DecodeError::FieldType(name)),

@@ -24,7 +24,9 @@ pub use disposition::Disposition;
 pub use error::AmqpError;
 pub use flow::Flow;
 pub use link::{Attach, Detach};
-pub use sasl::{SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslPerformative, SaslResponse};
+pub use sasl::{
+    SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslPerformative, SaslResponse,
+};
 pub use session::{Begin, End};
 pub use state::{DeliveryState, Modified};
 pub use terminus::{Coordinator, Source, Target, TargetKind};

@@ -81,10 +81,16 @@ impl SaslPerformative {
         }
         let found = reader.descriptor(code_of_symbol)?;
         let frame = match found {
-            Some(SaslMechanisms::DESCRIPTOR) => Self::Mechanisms(SaslMechanisms::read_fields(&mut reader)?),
+            Some(SaslMechanisms::DESCRIPTOR) => {
+                Self::Mechanisms(SaslMechanisms::read_fields(&mut reader)?)
+            }
             Some(SaslInit::DESCRIPTOR) => Self::Init(SaslInit::read_fields(&mut reader)?),
-            Some(SaslChallenge::DESCRIPTOR) => Self::Challenge(SaslChallenge::read_fields(&mut reader)?),
-            Some(SaslResponse::DESCRIPTOR) => Self::Response(SaslResponse::read_fields(&mut reader)?),
+            Some(SaslChallenge::DESCRIPTOR) => {
+                Self::Challenge(SaslChallenge::read_fields(&mut reader)?)
+            }
+            Some(SaslResponse::DESCRIPTOR) => {
+                Self::Response(SaslResponse::read_fields(&mut reader)?)
+            }
             Some(SaslOutcome::DESCRIPTOR) => Self::Outcome(SaslOutcome::read_fields(&mut reader)?),
             _ => return Err(DecodeError::UnknownDescriptor(found)),
         };

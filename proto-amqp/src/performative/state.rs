@@ -65,21 +65,35 @@ composite! {
 /// A state without fields: descriptor and an empty list.
 #[inline]
 fn put_empty(buf: &mut BytesMut, descriptor: u64) {
-    buf.put_slice(&[code::DESCRIBED, code::SMALLULONG, descriptor as u8, code::LIST0]);
+    buf.put_slice(&[
+        code::DESCRIBED,
+        code::SMALLULONG,
+        descriptor as u8,
+        code::LIST0,
+    ]);
 }
 
 impl DeliveryState {
     fn read_received(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut fields = Fields::begin(reader)?;
-        let section_number = fields.next("section-number")?.ok_or(DecodeError::FieldMissing("section-number"))?;
-        let section_offset = fields.next("section-offset")?.ok_or(DecodeError::FieldMissing("section-offset"))?;
+        let section_number = fields
+            .next("section-number")?
+            .ok_or(DecodeError::FieldMissing("section-number"))?;
+        let section_offset = fields
+            .next("section-offset")?
+            .ok_or(DecodeError::FieldMissing("section-offset"))?;
         fields.finish()?;
-        Ok(Self::Received { section_number, section_offset })
+        Ok(Self::Received {
+            section_number,
+            section_offset,
+        })
     }
 
     fn read_transactional(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut fields = Fields::begin(reader)?;
-        let txn_id = fields.next("txn-id")?.ok_or(DecodeError::FieldMissing("txn-id"))?;
+        let txn_id = fields
+            .next("txn-id")?
+            .ok_or(DecodeError::FieldMissing("txn-id"))?;
         let outcome = fields.next("outcome")?;
         fields.finish()?;
         Ok(Self::Transactional { txn_id, outcome })
@@ -94,14 +108,20 @@ impl DeliveryState {
 
     fn read_declared(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut fields = Fields::begin(reader)?;
-        let txn_id = fields.next("txn-id")?.ok_or(DecodeError::FieldMissing("txn-id"))?;
+        let txn_id = fields
+            .next("txn-id")?
+            .ok_or(DecodeError::FieldMissing("txn-id"))?;
         fields.finish()?;
         Ok(Self::Declared { txn_id })
     }
 
     /// Any state in any form.
     #[inline(never)]
-    fn read_any(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read_any(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         let start = reader.at();
         // The descriptor counts as a level, as it does for any described value.
         reader.enter()?;
@@ -122,9 +142,15 @@ impl DeliveryState {
     }
 
     /// States that have something to read. `start` is where the descriptor began.
-    fn read_full(found: Option<u64>, start: usize, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    fn read_full(
+        found: Option<u64>,
+        start: usize,
+        reader: &mut Reader<'_>,
+    ) -> Result<Self, DecodeError> {
         match found {
-            Some(MODIFIED) => Modified::read_fields(reader).map(|modified| Self::Modified(Box::new(modified))),
+            Some(MODIFIED) => {
+                Modified::read_fields(reader).map(|modified| Self::Modified(Box::new(modified)))
+            }
             Some(RECEIVED) => Self::read_received(reader),
             Some(REJECTED) => Self::read_rejected(reader),
             Some(DECLARED) => Self::read_declared(reader),
@@ -147,7 +173,11 @@ impl DeliveryState {
 
 impl Field for DeliveryState {
     #[inline]
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         if constructor == code::DESCRIBED {
             // Nearly every state that ever comes is one of two, in four bytes.
             if reader.skip_exactly([code::SMALLULONG, ACCEPTED as u8, code::LIST0]) {
@@ -171,7 +201,10 @@ impl Field for DeliveryState {
                 list.field(error.as_ref());
                 list.short();
             }
-            Self::Received { section_number, section_offset } => {
+            Self::Received {
+                section_number,
+                section_offset,
+            } => {
                 let mut list = ListWriter::begin(buf, RECEIVED as u8);
                 list.field(Some(section_number));
                 list.field(Some(section_offset));

@@ -85,11 +85,19 @@ impl Default for TargetKind {
 
 /// Values above the choices of the standard are refused where the terminus is read.
 const fn check_durability(durable: u32) -> Result<(), DecodeError> {
-    if durable > 2 { Err(DecodeError::FieldRange("durable")) } else { Ok(()) }
+    if durable > 2 {
+        Err(DecodeError::FieldRange("durable"))
+    } else {
+        Ok(())
+    }
 }
 
 impl Field for Source {
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         match descriptor::read(constructor, reader, name)? {
             Some(Self::DESCRIPTOR) => {
                 let source = Self::read_fields(reader)?;
@@ -106,7 +114,11 @@ impl Field for Source {
 }
 
 impl Field for TargetKind {
-    fn read(constructor: u8, reader: &mut Reader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+    fn read(
+        constructor: u8,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+    ) -> Result<Self, DecodeError> {
         let start = reader.at();
         match descriptor::read(constructor, reader, name)? {
             Some(Target::DESCRIPTOR) => {
@@ -114,7 +126,9 @@ impl Field for TargetKind {
                 check_durability(target.durable)?;
                 Ok(Self::Target(target))
             }
-            Some(Coordinator::DESCRIPTOR) => Coordinator::read_fields(reader).map(Self::Coordinator),
+            Some(Coordinator::DESCRIPTOR) => {
+                Coordinator::read_fields(reader).map(Self::Coordinator)
+            }
             // Any described value may be a terminus (2.7.3). Extensions are kept as they are, for the node to refuse
             // the link and no more.
             _ => {

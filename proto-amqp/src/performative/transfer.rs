@@ -48,7 +48,9 @@ impl Transfer {
     #[inline]
     pub(crate) fn read_fields(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut fields = Fields::begin(reader)?;
-        let handle = fields.next("handle")?.ok_or(DecodeError::FieldMissing("handle"))?;
+        let handle = fields
+            .next("handle")?
+            .ok_or(DecodeError::FieldMissing("handle"))?;
         let delivery_id = fields.next("delivery-id")?;
         let delivery_tag = fields.next("delivery-tag").map_err(|error| match error {
             DecodeError::FieldRange(_) => DecodeError::DeliveryTagTooLong { handle },
@@ -79,7 +81,13 @@ impl Transfer {
             return;
         }
         // Put together on the stack, so that the buffer is asked for room once.
-        let mut brief = Brief { bytes: [0; BRIEF_MAX], len: HEAD_LEN, kept_len: HEAD_LEN, count: 0, kept_count: 0 };
+        let mut brief = Brief {
+            bytes: [0; BRIEF_MAX],
+            len: HEAD_LEN,
+            kept_len: HEAD_LEN,
+            count: 0,
+            kept_count: 0,
+        };
         brief.uint(Some(self.handle));
         brief.uint(self.delivery_id);
         brief.tag(self.delivery_tag.as_ref());
@@ -94,7 +102,14 @@ impl Transfer {
         // The size counts the count, but not itself and what stands before it.
         let size = (brief.kept_len - HEAD_LEN + 1) as u8;
         let descriptor = Self::DESCRIPTOR as u8;
-        let head = [code::DESCRIBED, code::SMALLULONG, descriptor, code::LIST8, size, brief.kept_count];
+        let head = [
+            code::DESCRIBED,
+            code::SMALLULONG,
+            descriptor,
+            code::LIST8,
+            size,
+            brief.kept_count,
+        ];
         brief.bytes[..HEAD_LEN].copy_from_slice(&head);
         buf.extend_from_slice(&brief.bytes[..brief.kept_len]);
     }

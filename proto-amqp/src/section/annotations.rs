@@ -15,10 +15,20 @@ impl Sections {
     /// # Errors
     /// The first rule that a key breaks, or a map that cannot be read.
     pub fn check_annotations(&self, message: &Bytes) -> Result<(), SectionError> {
-        check_annotation_keys(message, self.delivery_annotations.as_ref(), "delivery-annotations")?;
-        check_annotation_keys(message, self.message_annotations.as_ref(), "message-annotations")?;
+        check_annotation_keys(
+            message,
+            self.delivery_annotations.as_ref(),
+            "delivery-annotations",
+        )?;
+        check_annotation_keys(
+            message,
+            self.message_annotations.as_ref(),
+            "message-annotations",
+        )?;
         check_annotation_keys(message, self.footer.as_ref(), "footer")?;
-        let Some(range) = &self.application_properties else { return Ok(()) };
+        let Some(range) = &self.application_properties else {
+            return Ok(());
+        };
         let mut entries = Entries::begin(message, range.value.start)?;
         while let Some(key) = entries.next_key()? {
             if !matches!(key, Key::Str(_)) {

@@ -57,20 +57,33 @@ impl fmt::Display for SectionError {
         match self {
             Self::Decode(error) => write!(f, "a section cannot be decoded: {error}"),
             Self::NotASection => f.write_str("the message holds something that is no section"),
-            Self::UnknownSection(Some(code)) => write!(f, "the message holds an unknown section 0x{code:x}"),
+            Self::UnknownSection(Some(code)) => {
+                write!(f, "the message holds an unknown section 0x{code:x}")
+            }
             Self::UnknownSection(None) => f.write_str("the message holds an unknown section"),
             Self::WrongType(section) => write!(f, "the section {section} holds a wrong type"),
             Self::OutOfOrder(section) => write!(f, "the section {section} is out of order"),
             Self::Repeated(section) => write!(f, "the section {section} comes twice"),
             Self::MixedBody => f.write_str("the body mixes data, sequences and values"),
             Self::NoBody => f.write_str("the message has no body section"),
-            Self::TooManySections => write!(f, "the message has more than {} sections", super::SECTIONS_MAX),
+            Self::TooManySections => write!(
+                f,
+                "the message has more than {} sections",
+                super::SECTIONS_MAX
+            ),
             Self::KeyType(section) => write!(f, "a key in the section {section} has a wrong type"),
             Self::ReservedKey(key) => {
                 let shown = key.as_str();
-                write!(f, "the annotation key {} is reserved; own keys begin with x-", &shown[..shown.len().min(KEY_SHOWN_MAX)])
+                write!(
+                    f,
+                    "the annotation key {} is reserved; own keys begin with x-",
+                    &shown[..shown.len().min(KEY_SHOWN_MAX)]
+                )
             }
-            Self::ReservedNumber(key) => write!(f, "the annotation key {key} is reserved, as all numbers are"),
+            Self::ReservedNumber(key) => write!(
+                f,
+                "the annotation key {key} is reserved, as all numbers are"
+            ),
         }
     }
 }

@@ -27,7 +27,12 @@ impl Sections {
     /// # Errors
     /// A field of the wrong type, which is never taken for a default.
     pub fn header(&self, message: &Bytes) -> Result<Option<Header>, SectionError> {
-        let Some(range) = &self.header else { return Ok(None) };
-        Ok(Some(Header::read_fields(&mut Reader::starting_at(message, range.value.start))?))
+        let Some(range) = &self.header else {
+            return Ok(None);
+        };
+        Ok(Some(Header::read_fields(&mut Reader::starting_at(
+            message,
+            range.value.start,
+        ))?))
     }
 }

@@ -37,7 +37,11 @@ impl<'a> Entries<'a> {
         if count % 2 != 0 {
             return Err(DecodeError::OddMap);
         }
-        Ok(Self { reader, left: count / 2, end })
+        Ok(Self {
+            reader,
+            left: count / 2,
+            end,
+        })
     }
 
     pub(super) fn next_key(&mut self) -> Result<Option<Key<'a>>, DecodeError> {
@@ -79,7 +83,11 @@ impl<'a> Entries<'a> {
 
     /// Checks that the entries fill the map.
     pub(super) fn finish(self) -> Result<(), DecodeError> {
-        if self.reader.at() == self.end { Ok(()) } else { Err(DecodeError::CountMismatch) }
+        if self.reader.at() == self.end {
+            Ok(())
+        } else {
+            Err(DecodeError::CountMismatch)
+        }
     }
 }
 
@@ -88,7 +96,11 @@ impl<'a> Entries<'a> {
 /// # Errors
 /// What is wrong with the map up to the key. With equal keys, which are invalid, the first one counts; whoever relies
 /// on a value should check for them, see [`has_duplicate_keys`](crate::types::has_duplicate_keys).
-pub fn find_in_map(message: &Bytes, range: &SectionRange, key: &str) -> Result<Option<Value>, DecodeError> {
+pub fn find_in_map(
+    message: &Bytes,
+    range: &SectionRange,
+    key: &str,
+) -> Result<Option<Value>, DecodeError> {
     let mut entries = Entries::begin(message, range.value.start)?;
     while let Some(found) = entries.next_key()? {
         let is_match = match found {

@@ -44,8 +44,11 @@ impl Sections {
     /// # Errors
     /// A field of the wrong type.
     pub fn properties(&self, message: &Bytes) -> Result<Option<Properties>, SectionError> {
-        let Some(range) = &self.properties else { return Ok(None) };
-        let properties = Properties::read_fields(&mut Reader::starting_at(message, range.value.start))?;
+        let Some(range) = &self.properties else {
+            return Ok(None);
+        };
+        let properties =
+            Properties::read_fields(&mut Reader::starting_at(message, range.value.start))?;
         check_id(properties.message_id.as_ref(), "message-id")?;
         check_id(properties.correlation_id.as_ref(), "correlation-id")?;
         Ok(Some(properties))

@@ -153,7 +153,15 @@ impl Sections {
             }
             last = section;
         }
-        let [header, delivery_annotations, message_annotations, properties, application_properties, .., footer] = found;
+        let [
+            header,
+            delivery_annotations,
+            message_annotations,
+            properties,
+            application_properties,
+            ..,
+            footer,
+        ] = found;
         let body = body.ok_or(SectionError::NoBody)?;
         Ok(Self {
             header,
@@ -170,7 +178,10 @@ impl Sections {
     /// hop only.
     #[must_use]
     pub fn kept_from(&self) -> usize {
-        self.delivery_annotations.as_ref().or(self.header.as_ref()).map_or(0, SectionRange::end)
+        self.delivery_annotations
+            .as_ref()
+            .or(self.header.as_ref())
+            .map_or(0, SectionRange::end)
     }
 }
 
@@ -191,17 +202,33 @@ fn next_section(reader: &mut Reader<'_>) -> Result<(u64, SectionRange), SectionE
         return Err(SectionError::WrongType(NAMES[(section - FIRST) as usize]));
     }
     reader.skip_value()?;
-    Ok((section, SectionRange { start, value: value_start..reader.at() }))
+    Ok((
+        section,
+        SectionRange {
+            start,
+            value: value_start..reader.at(),
+        },
+    ))
 }
 
-fn join_body(body: &mut Option<Body>, section: u64, range: &SectionRange) -> Result<(), SectionError> {
+fn join_body(
+    body: &mut Option<Body>,
+    section: u64,
+    range: &SectionRange,
+) -> Result<(), SectionError> {
     let kind = match section {
         DATA => BodyKind::Data,
         SEQUENCE => BodyKind::Sequence,
         _ => BodyKind::Value,
     };
     match body {
-        None => *body = Some(Body { kind, count: 1, range: range.start..range.end() }),
+        None => {
+            *body = Some(Body {
+                kind,
+                count: 1,
+                range: range.start..range.end(),
+            })
+        }
         Some(known) if known.kind != kind => return Err(SectionError::MixedBody),
         Some(_) if kind == BodyKind::Value => return Err(SectionError::Repeated("amqp-value")),
         Some(known) => {

@@ -52,15 +52,27 @@ impl Array {
     /// Decodes the elements one after the other.
     #[must_use]
     pub const fn items(&self) -> ArrayItems<'_> {
-        ArrayItems { array: self, left: self.count, at: 0 }
+        ArrayItems {
+            array: self,
+            left: self.count,
+            at: 0,
+        }
     }
 
     pub(crate) fn encoded_len(&self) -> usize {
-        compound_len(self.count as usize, self.constructor.len() + self.data.len())
+        compound_len(
+            self.count as usize,
+            self.constructor.len() + self.data.len(),
+        )
     }
 
     pub(crate) fn encode(&self, buf: &mut BytesMut) {
-        put_compound(buf, code::ARRAY8, self.count as usize, self.constructor.len() + self.data.len());
+        put_compound(
+            buf,
+            code::ARRAY8,
+            self.count as usize,
+            self.constructor.len() + self.data.len(),
+        );
         buf.put_slice(&self.constructor);
         buf.put_slice(&self.data);
     }
@@ -69,7 +81,11 @@ impl Array {
 impl Default for Array {
     /// An empty array of nulls.
     fn default() -> Self {
-        Self { constructor: Bytes::from_static(&[code::NULL]), count: 0, data: Bytes::new() }
+        Self {
+            constructor: Bytes::from_static(&[code::NULL]),
+            count: 0,
+            data: Bytes::new(),
+        }
     }
 }
 

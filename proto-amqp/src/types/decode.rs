@@ -31,7 +31,9 @@ impl Value {
     pub(crate) fn read_data(constructor: u8, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(match constructor {
             code::DESCRIBED => return Self::read_described(reader),
-            code::LIST0 | code::LIST8 | code::LIST32 => return Self::read_list(constructor, reader),
+            code::LIST0 | code::LIST8 | code::LIST32 => {
+                return Self::read_list(constructor, reader);
+            }
             code::MAP8 | code::MAP32 => return Self::read_map(constructor, reader),
             code::ARRAY8 | code::ARRAY32 => Self::Array(Array::read(constructor, reader)?),
             code::BINARY8 | code::BINARY32 => Self::Binary(Field::read(constructor, reader, "")?),
@@ -44,11 +46,17 @@ impl Value {
     fn read_fixed(constructor: u8, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(match constructor {
             code::NULL => Self::Null,
-            code::TRUE | code::FALSE | code::BOOLEAN => Self::Bool(Field::read(constructor, reader, "")?),
+            code::TRUE | code::FALSE | code::BOOLEAN => {
+                Self::Bool(Field::read(constructor, reader, "")?)
+            }
             code::UBYTE => Self::Ubyte(reader.byte()?),
             code::USHORT => Self::Ushort(u16::from_be_bytes(reader.array()?)),
-            code::UINT | code::SMALLUINT | code::UINT0 => Self::Uint(Field::read(constructor, reader, "")?),
-            code::ULONG | code::SMALLULONG | code::ULONG0 => Self::Ulong(Field::read(constructor, reader, "")?),
+            code::UINT | code::SMALLUINT | code::UINT0 => {
+                Self::Uint(Field::read(constructor, reader, "")?)
+            }
+            code::ULONG | code::SMALLULONG | code::ULONG0 => {
+                Self::Ulong(Field::read(constructor, reader, "")?)
+            }
             code::BYTE => Self::Byte(i8::from_be_bytes(reader.array()?)),
             code::SHORT => Self::Short(i16::from_be_bytes(reader.array()?)),
             code::INT => Self::Int(i32::from_be_bytes(reader.array()?)),
@@ -143,7 +151,11 @@ impl Array {
                 return Err(DecodeError::CountMismatch);
             }
         }
-        Ok(Self { constructor: reader.passed(start, data_start), count, data: reader.passed(data_start, end) })
+        Ok(Self {
+            constructor: reader.passed(start, data_start),
+            count,
+            data: reader.passed(data_start, end),
+        })
     }
 }
 

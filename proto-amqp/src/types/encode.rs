@@ -15,7 +15,11 @@ impl Value {
             Self::Int(-128..=127) | Self::Long(-128..=127) => 2,
             Self::Ushort(_) | Self::Short(_) => 3,
             Self::Uint(_) | Self::Int(_) | Self::Float(_) | Self::Decimal32(_) | Self::Char(_) => 5,
-            Self::Ulong(_) | Self::Long(_) | Self::Double(_) | Self::Decimal64(_) | Self::Timestamp(_) => 9,
+            Self::Ulong(_)
+            | Self::Long(_)
+            | Self::Double(_)
+            | Self::Decimal64(_)
+            | Self::Timestamp(_) => 9,
             Self::Decimal128(_) | Self::Uuid(_) => 17,
             Self::Binary(bytes) => binary_len(bytes.len()),
             Self::Str(text) => binary_len(text.as_bytes().len()),
@@ -23,11 +27,16 @@ impl Value {
             Self::List(list) if list.is_empty() => 1,
             Self::List(list) => compound_len(list.len(), list.iter().map(Self::encoded_len).sum()),
             Self::Map(map) => {
-                let content = map.iter().map(|(key, value)| key.encoded_len() + value.encoded_len()).sum();
+                let content = map
+                    .iter()
+                    .map(|(key, value)| key.encoded_len() + value.encoded_len())
+                    .sum();
                 compound_len(map.len() * 2, content)
             }
             Self::Array(array) => array.encoded_len(),
-            Self::Described(described) => 1 + described.descriptor.encoded_len() + described.value.encoded_len(),
+            Self::Described(described) => {
+                1 + described.descriptor.encoded_len() + described.value.encoded_len()
+            }
         }
     }
 
@@ -66,7 +75,12 @@ impl Value {
             Self::Symbol(name) => name.write(buf),
             Self::List(list) if list.is_empty() => buf.put_u8(code::LIST0),
             Self::List(list) => {
-                put_compound(buf, code::LIST8, list.len(), list.iter().map(Self::encoded_len).sum());
+                put_compound(
+                    buf,
+                    code::LIST8,
+                    list.len(),
+                    list.iter().map(Self::encoded_len).sum(),
+                );
                 list.iter().for_each(|item| item.encode(buf));
             }
             Self::Map(map) => put_map(buf, map),

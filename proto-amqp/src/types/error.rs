@@ -58,13 +58,19 @@ impl fmt::Display for DecodeError {
             Self::TooDeep => write!(f, "values are nested deeper than {}", super::NESTING_MAX),
             Self::TrailingBytes => f.write_str("bytes are left behind the last value"),
             Self::NotDescribedList => f.write_str("a described list was expected"),
-            Self::UnknownDescriptor(Some(code)) => write!(f, "the descriptor 0x{code:x} is not known here"),
+            Self::UnknownDescriptor(Some(code)) => {
+                write!(f, "the descriptor 0x{code:x} is not known here")
+            }
             Self::UnknownDescriptor(None) => f.write_str("the descriptor is not known here"),
             Self::FieldMissing(field) => write!(f, "the field {field} is mandatory and absent"),
             Self::FieldType(field) => write!(f, "the field {field} holds a value of a wrong type"),
-            Self::FieldRange(field) => write!(f, "the field {field} holds a value outside of its choices"),
+            Self::FieldRange(field) => {
+                write!(f, "the field {field} holds a value outside of its choices")
+            }
             Self::TooManyFields => f.write_str("a list has more fields than its type"),
-            Self::DeliveryTagTooLong { .. } => f.write_str("a delivery-tag is longer than 32 bytes"),
+            Self::DeliveryTagTooLong { .. } => {
+                f.write_str("a delivery-tag is longer than 32 bytes")
+            }
         }
     }
 }

@@ -22,7 +22,10 @@ impl DeliveryTag {
         let mut bytes = [0; 32];
         bytes[..tag.len()].copy_from_slice(tag);
         // At most 32, checked above.
-        Some(Self { len: tag.len() as u8, bytes })
+        Some(Self {
+            len: tag.len() as u8,
+            bytes,
+        })
     }
 
     /// The bytes.
@@ -72,7 +75,9 @@ impl core::hash::Hash for DeliveryTag {
 
 impl fmt::Debug for DeliveryTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_slice().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.as_slice()
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -85,7 +90,10 @@ mod tests {
         for len in 0..=32_usize {
             let bytes = [0x5a; 32];
             let tag = DeliveryTag::new(&bytes[..len]).expect("fits");
-            assert_eq!((tag.as_slice(), tag.len(), tag.is_empty()), (&bytes[..len], len, len == 0));
+            assert_eq!(
+                (tag.as_slice(), tag.len(), tag.is_empty()),
+                (&bytes[..len], len, len == 0)
+            );
         }
         assert_eq!(DeliveryTag::new(&[0; 33]), None);
         assert!(DeliveryTag::new(&[0]) > DeliveryTag::new(&[]));

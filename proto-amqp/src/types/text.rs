@@ -105,7 +105,8 @@ impl Symbol {
     /// A copy of a name; none when it is not ASCII.
     #[must_use]
     pub fn new(name: &str) -> Option<Self> {
-        name.is_ascii().then(|| Self(Bytes::copy_from_slice(name.as_bytes())))
+        name.is_ascii()
+            .then(|| Self(Bytes::copy_from_slice(name.as_bytes())))
     }
 
     /// A name from bytes; none when they are not ASCII.

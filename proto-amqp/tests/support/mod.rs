@@ -3,21 +3,30 @@
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
-use qq_proto_amqp::frame::{parse_header, HEADER_SIZE};
+use qq_proto_amqp::frame::{HEADER_SIZE, parse_header};
 use qq_proto_amqp::types::{Array, DecodeError, Described, Str, Symbol, Value};
 
 /// Bytes from hex digits; blanks are for the reader's eye.
 pub(crate) fn hex(digits: &str) -> Bytes {
-    let digits: Vec<u8> = digits.bytes().filter(|digit| !digit.is_ascii_whitespace()).collect();
+    let digits: Vec<u8> = digits
+        .bytes()
+        .filter(|digit| !digit.is_ascii_whitespace())
+        .collect();
     assert_eq!(digits.len() % 2, 0, "whole bytes");
     let nibble = |digit: u8| char::from(digit).to_digit(16).expect("a hex digit") as u8;
-    digits.chunks(2).map(|pair| nibble(pair[0]) << 4 | nibble(pair[1])).collect::<Vec<u8>>().into()
+    digits
+        .chunks(2)
+        .map(|pair| nibble(pair[0]) << 4 | nibble(pair[1]))
+        .collect::<Vec<u8>>()
+        .into()
 }
 
 /// The body of the one frame that the digits hold, with its channel.
 pub(crate) fn frame_body(digits: &str) -> (u16, Bytes) {
     let bytes = hex(digits);
-    let header = parse_header(&bytes, u32::MAX).expect("a good header").expect("a whole header");
+    let header = parse_header(&bytes, u32::MAX)
+        .expect("a good header")
+        .expect("a whole header");
     assert_eq!(header.size as usize, bytes.len(), "the frame is complete");
     assert!(header.body_offset() >= HEADER_SIZE);
     (header.channel, bytes.slice(header.body_offset()..))
@@ -57,7 +66,8 @@ pub(crate) fn any_bytes(len_max: usize) -> impl Strategy<Value = Bytes> {
 }
 
 fn any_array() -> impl Strategy<Value = Array> {
-    prop::collection::vec(any_symbol(), 0..5).prop_map(|symbols| Array::of_symbols(&symbols).expect("symbols"))
+    prop::collection::vec(any_symbol(), 0..5)
+        .prop_map(|symbols| Array::of_symbols(&symbols).expect("symbols"))
 }
 
 pub(crate) fn any_scalar() -> impl Strategy<Value = Value> {
@@ -92,8 +102,9 @@ pub(crate) fn any_value() -> impl Strategy<Value = Value> {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..6).prop_map(Value::List),
             prop::collection::vec((inner.clone(), inner.clone()), 0..4).prop_map(Value::Map),
-            (inner.clone(), inner)
-                .prop_map(|(descriptor, value)| Value::Described(Box::new(Described { descriptor, value }))),
+            (inner.clone(), inner).prop_map(|(descriptor, value)| Value::Described(Box::new(
+                Described { descriptor, value }
+            ))),
         ]
     })
 }
