@@ -447,16 +447,10 @@ async fn anonymous_terminus(a: &Args) -> R {
     c.close().await
 }
 
-/// Attaches receivers to unknown names until the library says why one was refused. When the broker's detach comes right
-/// behind its attach, the library sometimes loses it and says `IllegalState` instead.
-async fn refused_receiver(c: &mut Conn, a: &Args) -> R<Receiver> {
-    for _ in 0..20 {
-        match c.receiver(&a.absent()).await {
-            Err(e) if e.contains("IllegalState") => continue,
-            other => return other,
-        }
-    }
-    Err("IllegalState twenty times".into())
+/// Lets the library finish with a refused link: it answers the broker's detach a second time a moment later, and a link
+/// that has taken the same handle by then is lost inside the library.
+async fn let_go() {
+    tokio::time::sleep(QUIET).await;
 }
 
 async fn unknown_name(a: &Args) -> R {
@@ -464,7 +458,9 @@ async fn unknown_name(a: &Args) -> R {
     let mut tx = c.sender(&a.queue_for("unknown-name")).await?;
     send_all(&mut tx, [word("before")]).await?;
     not_found(c.sender(&a.absent()).await)?;
-    not_found(refused_receiver(&mut c, a).await)?;
+    let_go().await;
+    not_found(c.receiver(&a.absent()).await)?;
+    let_go().await;
     eq(
         c.session.is_ended(),
         false,
