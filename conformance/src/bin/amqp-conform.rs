@@ -11,7 +11,7 @@ use std::rc::Rc;
 /// Run the AMQP 1.0 conformance scripts against a broker.
 #[derive(FromArgs)]
 struct Args {
-    /// broker, as amqp://[user:pass@]host[:port]
+    /// broker, such as amqp://user:pass@host:5672; user and port may be left out
     #[argh(positional)]
     url: Option<String>,
 
