@@ -1,7 +1,7 @@
 //! The target for a whole node: three hostile AMQP peers, time, broken connections and a store that answers late.
 //!
 //! An input is a row of steps. A step is one byte: the low two bits choose the peer, the rest what happens (see
-//! [`Step`]). What must hold: nothing panics, every turn ends, and when all peers are gone nobody holds a message.
+//! `Step`). What must hold: nothing panics, every turn ends, and when all peers are gone nobody holds a message.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
