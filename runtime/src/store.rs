@@ -48,7 +48,7 @@ impl StorePort {
                 inbox.push(Letter::Event(Event::Store(StoreEvent::Failed {
                     text: text.clone(),
                 })));
-                Err(StoreError { text })
+                Err(StoreError::fatal(text))
             })
         };
         Ok(Self::Thread(desk, thread.spawn(run)?))
@@ -78,11 +78,9 @@ impl StorePort {
             Self::Instant(mut store, _) => store.flush().map(drop),
             Self::Thread(desk, thread) => {
                 desk.add(|jobs| jobs.is_closed = true);
-                thread.join().unwrap_or_else(|_| {
-                    Err(StoreError {
-                        text: "the store's thread died".into(),
-                    })
-                })
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err(StoreError::fatal("the store's thread died")))
             }
         }
     }
@@ -124,10 +122,7 @@ fn work(store: &mut dyn Store, jobs: Jobs) -> Vec<StoreEvent> {
     }
     for fetch in jobs.fetches {
         match store.fetch(&fetch) {
-            Ok(messages) => answers.push(StoreEvent::Fetched {
-                queue: fetch.queue,
-                messages,
-            }),
+            Ok(messages) => answers.push(StoreEvent::Fetched { fetch, messages }),
             Err(error) => answers.push(StoreEvent::Failed { text: error.text }),
         }
     }
@@ -140,7 +135,7 @@ fn run_store(mut store: Box<dyn Store>, desk: &Desk, inbox: &Inbox) -> Result<()
         let last = jobs.is_closed;
         for answer in work(store.as_mut(), jobs) {
             let failed = match &answer {
-                StoreEvent::Failed { text } => Some(StoreError { text: text.clone() }),
+                StoreEvent::Failed { text } => Some(StoreError::fatal(text.clone())),
                 _ => None,
             };
             inbox.push(Letter::Event(Event::Store(answer)));

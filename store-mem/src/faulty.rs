@@ -102,9 +102,10 @@ impl<S: Store> Store for Faulty<S> {
         self.flushes += 1;
         if self.plan.fail_flush_at.is_some_and(|at| self.flushes >= at) {
             self.tear();
-            return Err(StoreError {
-                text: format!("flush {} failed as planned", self.flushes),
-            });
+            return Err(StoreError::fatal(format!(
+                "flush {} failed as planned",
+                self.flushes
+            )));
         }
         let is_new = !self.pending.is_empty();
         for batch in std::mem::take(&mut self.pending) {
@@ -128,9 +129,10 @@ impl<S: Store> Store for Faulty<S> {
     fn fetch(&mut self, fetch: &Fetch) -> Result<Vec<(Seq, Arc<Message>)>, StoreError> {
         self.fetches += 1;
         if self.plan.fail_fetch_at == Some(self.fetches) {
-            return Err(StoreError {
-                text: format!("fetch {} failed as planned", self.fetches),
-            });
+            return Err(StoreError::fatal(format!(
+                "fetch {} failed as planned",
+                self.fetches
+            )));
         }
         self.inner.fetch(fetch)
     }

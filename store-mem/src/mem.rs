@@ -34,12 +34,10 @@ impl Store for MemStore {
     }
 
     fn fetch(&mut self, fetch: &Fetch) -> Result<Vec<(Seq, Arc<Message>)>, StoreError> {
-        Err(StoreError {
-            text: format!(
-                "the memory store keeps no bodies, but {} of queue {} from position {} were asked for",
-                fetch.count, fetch.queue.0, fetch.first.0
-            ),
-        })
+        Err(StoreError::fatal(format!(
+            "the memory store keeps no bodies, but {} of queue {} from position {} were asked for",
+            fetch.count, fetch.queue.0, fetch.first.0
+        )))
     }
 
     fn is_instant(&self) -> bool {

@@ -193,7 +193,8 @@ impl Broker {
                 }
             }
             // Bodies never leave memory so far, so nothing was asked for.
-            StoreEvent::Fetched { .. } => {}
+            StoreEvent::Fetched { .. } | StoreEvent::FetchFailed { .. } => {}
+            StoreEvent::Room { .. } => {}
             StoreEvent::Failed { text } => {
                 self.has_failed = true;
                 self.gate.fail();

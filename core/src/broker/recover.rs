@@ -25,6 +25,11 @@ impl Broker {
                 }
             }
             Op::Enqueued(stored) => self.recover_message(&stored),
+            Op::Counted { queue, next } => {
+                if let Some(&slot) = self.queue_slots.get(&queue) {
+                    self.queues[slot].backlog.reserve_below(next.0);
+                }
+            }
             Op::Removed { queue, seq } => {
                 let Some(&slot) = self.queue_slots.get(&queue) else {
                     return;

@@ -37,6 +37,13 @@ pub enum Op {
     },
     /// A message entered its queues.
     Enqueued(StoredMessage),
+    /// All positions of a queue below this one are taken. Only in recovery, where messages that came and went are left out.
+    Counted {
+        /// The queue.
+        queue: QueueId,
+        /// The next free position, perhaps.
+        next: Seq,
+    },
     /// A message left a queue for good.
     Removed {
         /// The queue.

@@ -223,9 +223,7 @@ impl Store for TestStore {
                 .flat_map(|batch| &batch.ops)
                 .any(is_message)
         {
-            return Err(StoreError {
-                text: "disk on fire".into(),
-            });
+            return Err(StoreError::fatal("disk on fire"));
         }
         let mut newest = None;
         for batch in self.submitted.drain(..) {
