@@ -144,6 +144,7 @@ async fn run_peer(seat: Seat, stream: TcpStream, factory: FaceFactory, address: 
     };
     let info = PeerInfo {
         address: address.to_string(),
+        ip: Some(address.ip()),
     };
     let face = factory(seat.shared.clock.now(), info);
     drop(factory);

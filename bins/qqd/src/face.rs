@@ -1,9 +1,10 @@
 //! What the configuration means for AMQP connections.
 
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use qq_core::face::amqp::{AmqpConfig, AmqpFace};
-use qq_core::face::{Face, FaceFactory};
+use qq_core::face::{Face, FaceFactory, Login, LoginAnswer};
 use qq_proto_amqp::connection::{Config as ConnectionConfig, SaslConfig};
 use qq_proto_amqp::types::{Map, Str, Symbol, Value};
 
@@ -34,13 +35,22 @@ fn amqp_config(config: &Config, users: &SharedUsers) -> AmqpConfig {
         unanswered_max: config.limits.unanswered_max.to(),
         unanswered_bytes_max: config.limits.unanswered_bytes_max.to(),
         connection: connection_config(config, mechanisms(config)),
-        authenticate: Arc::new(move |mechanism, response| match mechanism {
-            "ANONYMOUS" => !is_login_required,
-            "PLAIN" => users
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .is_plain_accepted(response),
-            _ => false,
+        authenticate: Arc::new(move |login: &Login<'_>| {
+            let is_accepted = match login.mechanism {
+                "ANONYMOUS" => !is_login_required,
+                "PLAIN" => users
+                    .read()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .is_plain_accepted(login.response),
+                _ => false,
+            };
+            if is_accepted {
+                LoginAnswer::Accepted
+            } else {
+                LoginAnswer::Denied {
+                    delay: Duration::ZERO,
+                }
+            }
         }),
     }
 }

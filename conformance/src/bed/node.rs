@@ -3,8 +3,8 @@
 use super::{Bed, Got};
 use bytes::{Bytes, BytesMut};
 use qq_core::broker::{Broker, BrokerConfig, Now, QueueSpec};
-use qq_core::face::PeerInfo;
 use qq_core::face::amqp::{AmqpConfig, AmqpFace};
+use qq_core::face::{Login, LoginAnswer, PeerInfo};
 use qq_core::node::{Node, Output};
 use qq_core::store::StoreEvent;
 use qq_core::vocab::ConnId;
@@ -99,10 +99,19 @@ impl NodeBed {
             permit_slice: 256,
             unanswered_max: 4_096,
             unanswered_bytes_max: 8 << 20,
-            authenticate: Arc::new(move |mechanism, response| match mechanism {
-                "ANONYMOUS" => !needs_login,
-                "PLAIN" => plain(response),
-                _ => false,
+            authenticate: Arc::new(move |login: &Login<'_>| {
+                let is_accepted = match login.mechanism {
+                    "ANONYMOUS" => !needs_login,
+                    "PLAIN" => plain(login.response),
+                    _ => false,
+                };
+                if is_accepted {
+                    LoginAnswer::Accepted
+                } else {
+                    LoginAnswer::Denied {
+                        delay: Duration::ZERO,
+                    }
+                }
             }),
         };
         Self {
@@ -213,6 +222,7 @@ impl Bed for NodeBed {
         self.streams.push(Stream::default());
         let peer = PeerInfo {
             address: format!("peer-{at}"),
+            ip: None,
         };
         let face = AmqpFace::new(self.now(), peer, Arc::clone(&self.config));
         self.node

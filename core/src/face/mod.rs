@@ -1,7 +1,9 @@
 //! Faces: each glues one protocol's connection machine to the broker's vocabulary.
 
 pub mod amqp;
+mod login;
 
+use core::net::IpAddr;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -9,6 +11,8 @@ use bytes::{Bytes, BytesMut};
 
 use crate::broker::Now;
 use crate::vocab::{Command, Notice, Refusal};
+
+pub use login::{Authenticate, Login, LoginAnswer};
 
 /// One peer, seen from the broker's side. Same contract as every machine: after any `handle_*`, drain
 /// [`Face::poll_commands`], then [`Face::poll_transmit`], then [`Face::poll_commands`] once more (drained output makes
@@ -43,6 +47,8 @@ pub trait Face: Send {
 pub struct PeerInfo {
     /// For logs.
     pub address: String,
+    /// For bounds by origin. None where peers have none, such as in tests.
+    pub ip: Option<IpAddr>,
 }
 
 /// Makes a face for a new connection.

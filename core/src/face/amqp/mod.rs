@@ -22,14 +22,11 @@ use bytes::{Bytes, BytesMut};
 use qq_proto_amqp::connection::{Config, Connection, Event, LinkId, SaslCode, Side};
 use qq_proto_amqp::performative::{Attach, Role};
 
-use super::{Face, PeerInfo};
+use super::{Authenticate, Face, Login, LoginAnswer, PeerInfo};
 use crate::broker::Now;
 use crate::vocab::{Command, Notice, Outcome, Port, Reason, Refusal};
 use deliver::Head;
 use ports::{PortState, Ports};
-
-/// Decides about a SASL mechanism and its initial response.
-pub type Authenticate = Arc<dyn Fn(&str, &[u8]) -> bool + Send + Sync>;
 
 /// How faces of one listener behave.
 pub struct AmqpConfig {
@@ -62,6 +59,8 @@ pub struct AmqpFace {
     unanswered_bytes: usize,
     is_pressed: bool,
     is_authenticated: bool,
+    /// When the peer is to hear that its login was denied.
+    denial_due: Option<Duration>,
     /// The peer went without a close: what it held counts as failed.
     is_lost: bool,
 }
@@ -83,17 +82,18 @@ impl AmqpFace {
             unanswered_bytes: 0,
             is_pressed: false,
             is_authenticated: false,
+            denial_due: None,
             is_lost: false,
         }
     }
 
-    fn drain_events(&mut self) {
+    fn drain_events(&mut self, now: Now) {
         while let Some(event) = self.conn.poll_event() {
-            self.on_event(event);
+            self.on_event(now, event);
         }
     }
 
-    fn on_event(&mut self, event: Event) {
+    fn on_event(&mut self, now: Now, event: Event) {
         match event {
             Event::Delivery {
                 link,
@@ -123,13 +123,10 @@ impl AmqpFace {
                 mechanism,
                 response,
                 ..
-            } => {
-                let is_ok = (self.config.authenticate)(mechanism.as_str(), &response);
-                self.conn
-                    .sasl_outcome(if is_ok { SaslCode::Ok } else { SaslCode::Auth });
-            }
+            } => self.on_login(now, mechanism.as_str(), &response),
             Event::Opened => self.on_opened(),
             Event::Closed { error } => {
+                self.denial_due = None;
                 log::debug!(
                     "{}: closed: {:?}",
                     self.peer.address,
@@ -142,6 +139,28 @@ impl AmqpFace {
             | Event::IncomingSettled { .. }
             | Event::SaslDone => {}
         }
+    }
+
+    fn on_login(&mut self, now: Now, mechanism: &str, response: &[u8]) {
+        let login = Login {
+            now,
+            peer: &self.peer,
+            mechanism,
+            response,
+        };
+        match (self.config.authenticate)(&login) {
+            LoginAnswer::Accepted => self.conn.sasl_outcome(SaslCode::Ok),
+            LoginAnswer::Denied { delay } if delay.is_zero() => self.deny_login(),
+            LoginAnswer::Denied { delay } => {
+                self.denial_due = Some(now.mono.saturating_add(delay));
+            }
+        }
+    }
+
+    fn deny_login(&mut self) {
+        log::debug!("{}: login denied", self.peer.address);
+        self.denial_due = None;
+        self.conn.sasl_outcome(SaslCode::Auth);
     }
 
     fn on_opened(&mut self) {
@@ -227,28 +246,31 @@ impl AmqpFace {
 impl Face for AmqpFace {
     fn handle_input(&mut self, now: Now, input: &mut BytesMut) {
         self.conn.handle_input(now.mono, input);
-        self.drain_events();
+        self.drain_events(now);
     }
 
-    fn handle_notices(&mut self, _now: Now, notices: &mut Vec<Notice>) {
+    fn handle_notices(&mut self, now: Now, notices: &mut Vec<Notice>) {
         for notice in notices.drain(..) {
             self.on_notice(notice);
         }
-        self.drain_events();
+        self.drain_events(now);
     }
 
     fn handle_eof(&mut self, now: Now) {
         self.is_lost = true;
         self.conn.handle_eof(now.mono);
-        self.drain_events();
+        self.drain_events(now);
     }
 
     fn handle_timeout(&mut self, now: Now) {
+        if self.denial_due.is_some_and(|due| due <= now.mono) {
+            self.deny_login();
+        }
         self.conn.handle_timeout(now.mono);
-        self.drain_events();
+        self.drain_events(now);
     }
 
-    fn handle_shutdown(&mut self, _now: Now, refusal: &Refusal) {
+    fn handle_shutdown(&mut self, now: Now, refusal: &Refusal) {
         let error = match refusal.reason {
             Reason::Shutdown => {
                 refusal::error(qq_proto_amqp::condition::CONNECTION_FORCED, &refusal.text)
@@ -256,7 +278,7 @@ impl Face for AmqpFace {
             _ => refusal::error_of(refusal),
         };
         self.conn.close(Some(error));
-        self.drain_events();
+        self.drain_events(now);
     }
 
     fn poll_commands(&mut self, commands: &mut Vec<Command>) {
@@ -274,7 +296,10 @@ impl Face for AmqpFace {
     }
 
     fn poll_timeout(&self) -> Option<Duration> {
-        self.conn.poll_timeout()
+        match (self.conn.poll_timeout(), self.denial_due) {
+            (Some(of_conn), Some(of_login)) => Some(of_conn.min(of_login)),
+            (of_conn, of_login) => of_conn.or(of_login),
+        }
     }
 
     fn wants_read(&self) -> bool {
