@@ -2,28 +2,24 @@
 
 use std::sync::Arc;
 
-use qq_core::broker::Broker;
-use qq_core::store::Store;
-use qq_runtime::{Clock, Config, RuntimeError, Shutdown, prepare};
+use qq_runtime::{Clock, Config, Recovered, RuntimeError, Shutdown, prepare};
 
 use crate::accept::accept_loop;
 use crate::io::IoThreads;
 use crate::timer::Timer;
 
-/// Recovers the broker from its store, then serves until `shutdown` is triggered and the drain is done. The calling
-/// thread becomes the first IO thread.
+/// Serves until `shutdown` is triggered and the drain is done. The calling thread becomes the first IO thread.
 ///
 /// # Errors
-/// When the store cannot be recovered or a thread or socket cannot be had (nothing was served then), when the broker
-/// gave up, or when the last flush failed.
+/// When a thread or socket cannot be had (nothing was served then), when the broker gave up, or when the last flush
+/// failed.
 pub fn run(
     config: Config,
-    broker: Broker,
-    store: Box<dyn Store>,
+    recovered: Recovered,
     shutdown: Shutdown,
     clock: Clock,
 ) -> Result<(), RuntimeError> {
-    let (shared, mut driver) = prepare(&config, broker, store, shutdown.clone(), clock)?;
+    let (shared, mut driver) = prepare(&config, recovered, shutdown.clone(), clock)?;
     let io = IoThreads::start(config.threads())?;
     let finished = io.run_first(async {
         for listener in config.listeners {

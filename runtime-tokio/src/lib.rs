@@ -23,5 +23,5 @@ mod scratch;
 mod socket;
 mod timer;
 
-pub use qq_runtime::{Clock, Config, Listener, RuntimeError, Shutdown};
+pub use qq_runtime::{Clock, Config, Listener, Recovered, RuntimeError, Shutdown};
 pub use run::run;

@@ -74,7 +74,7 @@ impl Config {
 pub enum RuntimeError {
     /// The operating system refused a thread or a socket; nothing was served.
     Io(std::io::Error),
-    /// The store could not be read at the start, or not flushed at the end.
+    /// The store could not be flushed at the end.
     Store(StoreError),
     /// The broker gave up; clients were told.
     Failed(String),

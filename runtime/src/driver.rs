@@ -83,7 +83,7 @@ impl Driver {
             Phase::Serving => None,
             Phase::Draining { until } | Phase::Closing { until } => Some(until),
         };
-        [self.broker.poll_timeout(), phase]
+        [self.broker.poll_timeout(), self.store.poll_timeout(), phase]
             .into_iter()
             .flatten()
             .min()
@@ -138,7 +138,7 @@ impl Driver {
             while let Some(action) = self.broker.poll_action() {
                 self.execute(now, action);
             }
-            let answers = self.store.answers();
+            let answers = self.store.answers(now.mono);
             if answers.is_empty() {
                 return;
             }

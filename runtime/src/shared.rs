@@ -4,8 +4,6 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use qq_core::broker::Broker;
-use qq_core::store::Store;
 use qq_core::vocab::ConnId;
 
 use crate::admission::{Admission, Admitted};
@@ -13,6 +11,7 @@ use crate::clock::Clock;
 use crate::config::{Config, RuntimeError};
 use crate::driver::Driver;
 use crate::post::{Inbox, Letter, Mailbox};
+use crate::recovered::Recovered;
 use crate::shutdown::Shutdown;
 use crate::store::StorePort;
 
@@ -79,21 +78,18 @@ impl Drop for Seat {
     }
 }
 
-/// Recovers the broker from its store, and makes what the tasks of a run share and the broker's task.
+/// Makes what the tasks of a run share and the broker's task.
 ///
 /// # Errors
-/// When the store cannot be read or its thread not be started.
+/// When the store's thread cannot be started.
 pub fn prepare(
     config: &Config,
-    mut broker: Broker,
-    mut store: Box<dyn Store>,
+    recovered: Recovered,
     shutdown: Shutdown,
     clock: Clock,
 ) -> Result<(Arc<Shared>, Driver), RuntimeError> {
-    store.recover(&mut |op| broker.recover(op))?;
-    broker.recovered(clock.now());
     let inbox = Arc::new(Inbox::new());
-    let store = StorePort::start(store, Arc::clone(&inbox))?;
+    let store = StorePort::start(recovered.store, Arc::clone(&inbox), clock)?;
     let shared = Arc::new(Shared {
         clock,
         inbox,
@@ -103,7 +99,7 @@ pub fn prepare(
         admission: Mutex::new(Admission::new(config, files_max())),
     });
     let driver = Driver::new(
-        broker,
+        recovered.broker,
         store,
         Arc::clone(&shared),
         shutdown,

@@ -1,83 +1,89 @@
-//! The store behind the broker: called in place when every call returns at once, else on a thread of its own, where
-//! everything that queued up while the disk worked is made safe by one flush.
+//! The store behind the broker: called in place when every call returns at once, else on a thread of its own.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use qq_core::broker::Event;
-use qq_core::store::{Batch, Fetch, Store, StoreError, StoreEvent};
+use qq_core::store::{Store, StoreError, StoreEvent};
 
+use crate::clock::Clock;
+use crate::keeper::{Jobs, Keeper};
 use crate::post::{Inbox, Letter};
 
 /// What the broker's task sees of the store.
 pub(crate) enum StorePort {
     /// In place.
-    Instant(Box<dyn Store>, Jobs),
+    Instant(Box<Keeper>, Jobs),
     /// On a thread; answers come through the inbox.
     Thread(Arc<Desk>, JoinHandle<Result<(), StoreError>>),
-}
-
-/// Work that waits.
-#[derive(Default)]
-pub(crate) struct Jobs {
-    pub(crate) batches: Vec<Batch>,
-    pub(crate) fetches: Vec<Fetch>,
-    is_closed: bool,
 }
 
 /// Where the thread finds its work.
 #[derive(Default)]
 pub(crate) struct Desk {
-    jobs: Mutex<Jobs>,
+    pile: Mutex<Pile>,
     wake: Condvar,
 }
 
+#[derive(Default)]
+struct Pile {
+    jobs: Jobs,
+    is_closed: bool,
+}
+
 impl StorePort {
-    pub(crate) fn start(store: Box<dyn Store>, inbox: Arc<Inbox>) -> std::io::Result<Self> {
-        if store.is_instant() {
-            return Ok(Self::Instant(store, Jobs::default()));
+    pub(crate) fn start(
+        store: Box<dyn Store>,
+        inbox: Arc<Inbox>,
+        clock: Clock,
+    ) -> std::io::Result<Self> {
+        let keeper = Keeper::new(store);
+        if keeper.is_instant() {
+            return Ok(Self::Instant(Box::new(keeper), Jobs::default()));
         }
         let desk = Arc::new(Desk::default());
         let theirs = Arc::clone(&desk);
         let thread = std::thread::Builder::new().name("qq-store".into());
-        let run = move || {
-            let run = AssertUnwindSafe(|| run_store(store, &theirs, &inbox));
-            catch_unwind(run).unwrap_or_else(|_| {
-                let text = String::from("the store's thread panicked");
-                inbox.push(Letter::Event(Event::Store(StoreEvent::Failed {
-                    text: text.clone(),
-                })));
-                Err(StoreError::fatal(text))
-            })
-        };
-        Ok(Self::Thread(desk, thread.spawn(run)?))
+        let thread = thread.spawn(move || run_keeper(keeper, &theirs, &inbox, clock))?;
+        Ok(Self::Thread(desk, thread))
     }
 
     /// Queues work.
     pub(crate) fn ask(&mut self, ask: impl FnOnce(&mut Jobs)) {
         match self {
             Self::Instant(_, jobs) => ask(jobs),
-            Self::Thread(desk, _) => desk.add(ask),
+            Self::Thread(desk, _) => desk.change(|pile| ask(&mut pile.jobs)),
+        }
+    }
+
+    /// When [`StorePort::answers`] wants to be called although nothing was asked.
+    pub(crate) fn poll_timeout(&self) -> Option<Duration> {
+        match self {
+            Self::Instant(keeper, _) => keeper.wants_turn_at(),
+            Self::Thread(..) => None,
         }
     }
 
     /// Does the queued work when it is done in place.
-    pub(crate) fn answers(&mut self) -> Vec<StoreEvent> {
-        match self {
-            Self::Instant(store, jobs) if !jobs.is_empty() => {
-                work(store.as_mut(), std::mem::take(jobs))
-            }
-            Self::Instant(..) | Self::Thread(..) => Vec::new(),
+    pub(crate) fn answers(&mut self, now: Duration) -> Vec<StoreEvent> {
+        let mut answers = Vec::new();
+        if let Self::Instant(keeper, jobs) = self
+            && (!jobs.is_empty() || keeper.wants_turn_at().is_some_and(|at| at <= now))
+        {
+            keeper.turn(now, std::mem::take(jobs), &mut |answer| {
+                answers.push(answer)
+            });
         }
+        answers
     }
 
     /// Finishes what is queued and makes it safe.
     pub(crate) fn close(self) -> Result<(), StoreError> {
         match self {
-            Self::Instant(mut store, _) => store.flush().map(drop),
+            Self::Instant(keeper, _) => keeper.close(),
             Self::Thread(desk, thread) => {
-                desk.add(|jobs| jobs.is_closed = true);
+                desk.change(|pile| pile.is_closed = true);
                 thread
                     .join()
                     .unwrap_or_else(|_| Err(StoreError::fatal("the store's thread died")))
@@ -86,65 +92,52 @@ impl StorePort {
     }
 }
 
-impl Jobs {
-    fn is_empty(&self) -> bool {
-        self.batches.is_empty() && self.fetches.is_empty()
-    }
-}
-
 impl Desk {
-    fn add(&self, ask: impl FnOnce(&mut Jobs)) {
-        ask(&mut self.jobs.lock().unwrap_or_else(PoisonError::into_inner));
+    fn change(&self, change: impl FnOnce(&mut Pile)) {
+        change(&mut self.pile());
         self.wake.notify_one();
     }
 
-    fn take(&self) -> Jobs {
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut jobs = self
-            .wake
-            .wait_while(jobs, |jobs| jobs.is_empty() && !jobs.is_closed)
-            .unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut jobs)
-    }
-}
-
-/// One round: everything submitted, one flush, then the reads.
-fn work(store: &mut dyn Store, jobs: Jobs) -> Vec<StoreEvent> {
-    let mut answers = Vec::new();
-    if !jobs.batches.is_empty() {
-        for batch in jobs.batches {
-            store.submit(batch);
-        }
-        match store.flush() {
-            Ok(upto) => answers.extend(upto.map(|upto| StoreEvent::Persisted { upto })),
-            Err(error) => return vec![StoreEvent::Failed { text: error.text }],
-        }
-    }
-    for fetch in jobs.fetches {
-        match store.fetch(&fetch) {
-            Ok(messages) => answers.push(StoreEvent::Fetched { fetch, messages }),
-            Err(error) => answers.push(StoreEvent::Failed { text: error.text }),
-        }
-    }
-    answers
-}
-
-fn run_store(mut store: Box<dyn Store>, desk: &Desk, inbox: &Inbox) -> Result<(), StoreError> {
-    loop {
-        let jobs = desk.take();
-        let last = jobs.is_closed;
-        for answer in work(store.as_mut(), jobs) {
-            let failed = match &answer {
-                StoreEvent::Failed { text } => Some(StoreError::fatal(text.clone())),
-                _ => None,
+    /// Everything that waits, at the latest at `until`.
+    fn take(&self, clock: Clock, until: Option<Duration>) -> Pile {
+        let mut pile = self.pile();
+        while pile.jobs.is_empty() && !pile.is_closed {
+            let Some(until) = until else {
+                pile = self.wake.wait(pile).unwrap_or_else(PoisonError::into_inner);
+                continue;
             };
-            inbox.push(Letter::Event(Event::Store(answer)));
-            if let Some(error) = failed {
-                return Err(error);
+            let left = until.saturating_sub(clock.now().mono);
+            if left.is_zero() {
+                break;
             }
+            let waited = self.wake.wait_timeout(pile, left);
+            pile = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        if last {
-            return store.flush().map(drop);
+        Pile {
+            jobs: std::mem::take(&mut pile.jobs),
+            is_closed: pile.is_closed,
+        }
+    }
+
+    fn pile(&self) -> MutexGuard<'_, Pile> {
+        self.pile.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn run_keeper(
+    mut keeper: Keeper,
+    desk: &Desk,
+    inbox: &Inbox,
+    clock: Clock,
+) -> Result<(), StoreError> {
+    loop {
+        let pile = desk.take(clock, keeper.wants_turn_at());
+        // Every answer goes out at once: the broker works on it while the next is made.
+        keeper.turn(clock.now().mono, pile.jobs, &mut |answer| {
+            inbox.push(Letter::Event(Event::Store(answer)));
+        });
+        if pile.is_closed || keeper.failure().is_some() {
+            return keeper.close();
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The runtime that this build was made for. Both serve the same bytes; tokio wins when both are built in.
 
 #[cfg(feature = "tokio")]
-pub(crate) use qq_runtime_tokio::{Clock, Config, Listener, Shutdown, run};
+pub(crate) use qq_runtime_tokio::{Clock, Config, Listener, Recovered, Shutdown, run};
 
 #[cfg(all(feature = "smol", not(feature = "tokio")))]
-pub(crate) use qq_runtime_smol::{Clock, Config, Listener, Shutdown, run};
+pub(crate) use qq_runtime_smol::{Clock, Config, Listener, Recovered, Shutdown, run};
 
 #[cfg(not(any(feature = "tokio", feature = "smol")))]
 compile_error!("qqd needs a runtime: build with the feature tokio (default) or smol");

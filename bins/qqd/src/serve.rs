@@ -12,7 +12,7 @@ use crate::args::Args;
 use crate::config::Config;
 use crate::face::{SharedUsers, amqp_factory};
 use crate::logging::{self, Log};
-use crate::runtime::{self, Clock, Listener, Shutdown};
+use crate::runtime::{self, Clock, Listener, Recovered, Shutdown};
 use crate::users::Users;
 use crate::{complain, files, listen, read, signals};
 
@@ -45,16 +45,15 @@ pub(crate) fn serve(args: Args, config: &Config, users: Users) -> ExitCode {
     if let Err(error) = signals::start(on_stop, reload) {
         return complain([format!("signals cannot be handled: {error}")]);
     }
+    let clock = Clock::start();
+    let store = Box::new(MemStore::new());
+    let recovered = match Recovered::new(Broker::new(broker_config), store, &clock) {
+        Ok(recovered) => recovered,
+        Err(error) => return complain([error.text]),
+    };
     announce(config, &amqp, &users);
     let runtime_config = runtime_config(config, amqp, &users);
-    let broker = Broker::new(broker_config);
-    let ended = runtime::run(
-        runtime_config,
-        broker,
-        Box::new(MemStore::new()),
-        shutdown,
-        Clock::start(),
-    );
+    let ended = runtime::run(runtime_config, recovered, shutdown, clock);
     let code = match ended {
         Ok(()) => {
             log::info!("stopped");

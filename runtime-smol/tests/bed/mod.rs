@@ -17,7 +17,7 @@ use qq_core::vocab::{
     Address, Command, ConsumerSpec, DeliveryId, Envelope, Format, Message, Notice, Outcome, Port,
     ProducerSpec, Refusal, Seq, Ticket, Verdict,
 };
-use qq_runtime_smol::{Clock, Config, Listener, RuntimeError, Shutdown};
+use qq_runtime_smol::{Clock, Config, Listener, Recovered, RuntimeError, Shutdown};
 
 /// Echoes lines. The line `big N` is answered with N bytes, `bye` with a last line and the end, `panic` with a panic.
 /// `put` publishes a durable message to the queue `q` and is answered by `confirmed`, `take` waits for a message and is
@@ -275,7 +275,9 @@ impl Bed {
             ..BrokerConfig::default()
         });
         let run = std::thread::spawn(move || {
-            qq_runtime_smol::run(config, broker, Box::new(store), switch, Clock::start())
+            let clock = Clock::start();
+            let recovered = Recovered::new(broker, Box::new(store), &clock).expect("recovers");
+            qq_runtime_smol::run(config, recovered, switch, clock)
         });
         Self {
             address,
