@@ -8,7 +8,7 @@ use qq_proto_amqp::performative::{Attach, DeliveryState};
 
 use super::attach::{consumer_reply, consumer_spec};
 use super::deliver::{message_format, tag_of};
-use super::outcome::{decode_map, encode_map, merge, outcome_of};
+use super::outcome::{outcome_of, with_earlier};
 use super::ports::{Consumer, PortState};
 use super::{AmqpFace, push_settle, refusal};
 use crate::vocab::{Command, ConsumerOpened, Delivered, DeliveryId, Outcome, Port};
@@ -150,7 +150,8 @@ impl AmqpFace {
             // The link is on its way out: its end puts the message back.
             return;
         }
-        if let Some(annotations) = delivered.annotations {
+        // What is settled already never comes back.
+        if let Some(annotations) = delivered.annotations.filter(|_| !consumer.is_settled) {
             consumer.annotations.insert(token, annotations);
         }
         if consumer.seen + u64::from(self.config.permit_slice) / 2 >= consumer.limit {
@@ -226,10 +227,8 @@ impl AmqpFace {
             // The outcome was applied at its first statement; now the peer settles too.
             return;
         }
-        let outcome = match consumer.annotations.remove(&token) {
-            Some(earlier) => with_earlier(outcome, &earlier),
-            None => outcome,
-        };
+        let earlier = consumer.annotations.remove(&token);
+        let outcome = with_earlier(outcome, earlier.as_ref());
         if !settled && let Some(state) = state {
             consumer.confirming.insert(token, state.clone());
         }
@@ -250,24 +249,5 @@ impl AmqpFace {
                 let _ = self.conn.settle_outgoing(link, token, Some(state));
             }
         }
-    }
-}
-
-/// A `modified` adds its annotations to those of earlier consumers.
-fn with_earlier(outcome: Outcome, earlier: &bytes::Bytes) -> Outcome {
-    match outcome {
-        Outcome::Modified {
-            failed,
-            undeliverable_here,
-            annotations: Some(added),
-        } => {
-            let merged = merge(decode_map(earlier), &decode_map(&added));
-            Outcome::Modified {
-                failed,
-                undeliverable_here,
-                annotations: Some(encode_map(&merged)),
-            }
-        }
-        other => other,
     }
 }

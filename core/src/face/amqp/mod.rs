@@ -14,6 +14,9 @@ mod produce;
 mod publish;
 mod refusal;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -263,10 +266,11 @@ impl Face for AmqpFace {
     }
 
     fn handle_timeout(&mut self, now: Now) {
+        // First, so that the machine knows the time when the denial starts its lingering.
+        self.conn.handle_timeout(now.mono);
         if self.denial_due.is_some_and(|due| due <= now.mono) {
             self.deny_login();
         }
-        self.conn.handle_timeout(now.mono);
         self.drain_events(now);
     }
 

@@ -1,10 +1,20 @@
-//! Delivery states of part 3, 3.4 as outcomes of the broker.
+//! Delivery states of part 3, 3.4 as outcomes of the broker, and the annotations that `modified` adds to a message.
+//!
+//! The broker keeps one map per message: all that consumers added so far. A delivery carries it, so the face can lay
+//! what the next consumer adds over it (part 3, 3.4.5) and hand the whole back.
+
+use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
 use qq_proto_amqp::performative::{DeliveryState, Modified};
-use qq_proto_amqp::types::{Map, Value};
+use qq_proto_amqp::types::{Map, Symbol, Value};
 
 use crate::vocab::Outcome;
+
+/// Annotations that consumers may add to one message. A message that is returned again and again must not grow.
+const ADDED_MAX: usize = 256;
+/// Their encoded size in bytes.
+const ADDED_BYTES_MAX: usize = 32 * 1024;
 
 /// What a state means for the broker; none when it ends nothing (`received`).
 pub(super) fn outcome_of(state: &DeliveryState) -> Option<Outcome> {
@@ -32,32 +42,96 @@ fn modified_of(modified: &Modified) -> Outcome {
     let annotations = modified
         .message_annotations
         .as_ref()
-        .filter(|map| !map.is_empty())
-        .map(encode_map);
+        .map(legal_annotations)
+        .filter(|map| !map.is_empty());
     Outcome::Modified {
         failed: modified.delivery_failed,
         undeliverable_here: modified.undeliverable_here,
-        annotations,
+        annotations: annotations.as_ref().map(encode_map),
+    }
+}
+
+/// What of a consumer's annotations may stand in a message (part 3, 3.2.10): symbols that begin with `x-`. The rest is
+/// reserved, and the next receiver would have to refuse the message for it. A string counts as the symbol that it
+/// spells, because Proton's bindings send those.
+fn legal_annotations(asked: &Map) -> Map {
+    if asked.len() > ADDED_MAX {
+        log::debug!("a modified outcome adds too many annotations; none of them is kept");
+        return Map::new();
+    }
+    let legal_key = |key: &Value| {
+        let name = match key {
+            Value::Symbol(name) => name.clone(),
+            Value::Str(text) => Symbol::new(text.as_str())?,
+            _ => return None,
+        };
+        name.as_bytes()
+            .starts_with(b"x-")
+            .then_some(Value::Symbol(name))
+    };
+    let legal = asked
+        .iter()
+        .filter_map(|(key, value)| Some((legal_key(key)?, value.clone())))
+        .collect();
+    merge(Map::new(), &legal)
+}
+
+/// A `modified` adds its annotations to those of earlier consumers. Above the bounds the earlier ones stay as they are.
+pub(super) fn with_earlier(outcome: Outcome, earlier: Option<&Bytes>) -> Outcome {
+    let Outcome::Modified {
+        failed,
+        undeliverable_here,
+        annotations: Some(added),
+    } = outcome
+    else {
+        return outcome;
+    };
+    let earlier = earlier.map(decode_map).unwrap_or_default();
+    let merged = merge(earlier, &decode_map(&added));
+    let encoded = encode_map(&merged);
+    let is_kept = merged.len() <= ADDED_MAX && encoded.len() <= ADDED_BYTES_MAX;
+    if !is_kept {
+        log::debug!(
+            "a message has as many annotations of consumers as it may; new ones are not kept"
+        );
+    }
+    Outcome::Modified {
+        failed,
+        undeliverable_here,
+        annotations: is_kept.then_some(encoded),
     }
 }
 
 /// A map as the broker keeps it: AMQP-encoded, opaque to the broker.
 pub(super) fn encode_map(map: &Map) -> Bytes {
-    let mut buf = BytesMut::new();
-    Value::Map(map.clone()).encode(&mut buf);
-    buf.freeze()
+    encode(&Value::Map(map.clone()))
 }
 
-/// Lays `added` over `base`: equal keys take the newer value, new ones are appended.
-pub(super) fn merge(base: Map, added: &Map) -> Map {
-    let mut merged = base;
-    for (key, value) in added {
-        match merged.iter_mut().find(|(known, _)| known == key) {
-            Some((_, old)) => *old = value.clone(),
-            None => merged.push((key.clone(), value.clone())),
+/// Lays `added` over `base`: equal keys take the newer value, new ones are appended. Each map is walked once, for
+/// publishers choose how long the base is.
+pub(super) fn merge(mut base: Map, added: &Map) -> Map {
+    // Equal keys have equal encodings.
+    let mut newest: BTreeMap<Bytes, &Value> = added
+        .iter()
+        .map(|(key, value)| (encode(key), value))
+        .collect();
+    for (key, value) in &mut base {
+        if let Some(new) = newest.remove(&encode(key)) {
+            *value = new.clone();
         }
     }
-    merged
+    for (key, _) in added {
+        if let Some(new) = newest.remove(&encode(key)) {
+            base.push((key.clone(), new.clone()));
+        }
+    }
+    base
+}
+
+fn encode(value: &Value) -> Bytes {
+    let mut buf = BytesMut::new();
+    value.encode(&mut buf);
+    buf.freeze()
 }
 
 /// Reads a map that [`encode_map`] or a peer wrote; empty when it is not a map.
