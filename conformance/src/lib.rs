@@ -17,4 +17,5 @@ pub mod run;
 pub mod script;
 pub mod scripts;
 pub mod target;
+pub mod torture;
 pub mod wire;
