@@ -3,6 +3,7 @@
 //! *Decide* makes an [`Op`], *apply* executes it, the *gate* withholds every outward effect until the batch that
 //! holds it is persisted. Recovery hands the same operations back in the same order.
 
+pub mod codec;
 mod op;
 
 pub use op::{Batch, BatchId, Op, StoredMessage};
