@@ -225,6 +225,7 @@ impl Embedder {
             snd_settle_mode: SndSettleMode::Mixed,
             rcv_settle_mode: RcvSettleMode::First,
             max_message_size: None,
+            unsettled: None,
             properties: None,
         };
         self.links.extend(self.conn.attach(session, new));

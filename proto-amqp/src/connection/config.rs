@@ -45,7 +45,8 @@ pub struct SaslConfig {
 /// Names, announcements and bounds of one connection.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Our container-id in `open`.
+    /// Our container-id in `open`. Short: before the peer's `open` a frame has 512 bytes at most, and what does not fit
+    /// into them is cut off.
     pub container_id: Str,
     /// Client: the virtual host that `open` and `sasl-init` name.
     pub hostname: Option<Str>,

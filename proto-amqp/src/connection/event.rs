@@ -158,7 +158,10 @@ pub struct NewLink {
     pub rcv_settle_mode: RcvSettleMode,
     /// Largest message that we take, in bytes. None: [`Config::message_size_max`](super::Config::message_size_max).
     pub max_message_size: Option<u64>,
-    /// Properties of the link.
+    /// When a link is resumed: our deliveries that are not settled, by tag. Cut and marked as incomplete where the
+    /// peer's frames are too small for it (part 2, 2.7.3).
+    pub unsettled: Option<Map>,
+    /// Properties of the link. Left out where the peer's frames are too small.
     pub properties: Option<Map>,
 }
 
@@ -177,9 +180,12 @@ pub struct LinkReply {
     pub max_message_size: Option<u64>,
     /// Where we send: the first delivery-count. None: 0, which clients that ignore the field take for granted.
     pub initial_delivery_count: Option<u32>,
-    /// Capabilities of the link.
+    /// When a link is resumed: our deliveries that are not settled, by tag. Cut and marked as incomplete where the
+    /// peer's frames are too small for it (part 2, 2.7.3).
+    pub unsettled: Option<Map>,
+    /// Capabilities of the link. Left out where the peer's frames are too small.
     pub offered_capabilities: Vec<Symbol>,
-    /// Properties of the link.
+    /// Properties of the link. Left out where the peer's frames are too small.
     pub properties: Option<Map>,
 }
 
@@ -219,6 +225,8 @@ pub enum UsageError {
     NotOpen,
     /// All channels or handles that both sides allow are in use.
     Exhausted,
+    /// The peer takes no frame that is large enough, and there is nothing to leave out.
+    TooLarge,
 }
 
 impl fmt::Display for UsageError {
@@ -231,6 +239,7 @@ impl fmt::Display for UsageError {
             Self::NoCredit => "the peer granted no credit",
             Self::NotOpen => "the connection is not open",
             Self::Exhausted => "no channel or handle is free",
+            Self::TooLarge => "it fits into no frame that the peer takes",
         })
     }
 }

@@ -15,12 +15,13 @@
 //! | `input`, `handshake` | bytes in, frames, protocol headers, SASL |
 //! | `session`, `link/*` | begin and end, attach and detach, deliveries both ways |
 //! | `flow`, `settle`, `unsettled` | windows and credit, dispositions |
-//! | `transmit`, `output`, `write` | bytes out |
+//! | `transmit`, `output`, `write`, `fit` | bytes out, within the peer's frame size |
 //! | `timers`, `budget`, `violation` | deadlines, allowances, rules and what breaking them costs |
 
 mod budget;
 mod config;
 mod event;
+mod fit;
 mod flow;
 mod handshake;
 mod ids;

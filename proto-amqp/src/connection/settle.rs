@@ -41,7 +41,8 @@ impl Connection {
     /// receiver settle mode: the sender settles then ([`Event::IncomingSettled`]).
     ///
     /// # Errors
-    /// [`UsageError::UnknownSession`], [`UsageError::UnknownDelivery`].
+    /// [`UsageError::UnknownSession`], [`UsageError::UnknownDelivery`], [`UsageError::TooLarge`] for a state that
+    /// cannot be shortened to the peer's frame size as errors and annotations are.
     pub fn settle(
         &mut self,
         delivery: IncomingId,
@@ -51,6 +52,7 @@ impl Connection {
         if !self.state.is_listening() {
             return Err(UsageError::UnknownSession);
         }
+        self.check_state(Some(&state))?;
         let session = self
             .sessions
             .find_mut(delivery.session.0)
@@ -80,7 +82,8 @@ impl Connection {
     /// sender that does not want to wait.
     ///
     /// # Errors
-    /// [`UsageError::UnknownLink`], [`UsageError::UnknownDelivery`].
+    /// [`UsageError::UnknownLink`], [`UsageError::UnknownDelivery`], [`UsageError::TooLarge`] as with
+    /// [`settle`](Self::settle).
     pub fn settle_outgoing(
         &mut self,
         link: LinkId,
@@ -88,6 +91,7 @@ impl Connection {
         state: Option<DeliveryState>,
     ) -> Result<(), UsageError> {
         let session_id = self.living_link(link)?.session;
+        self.check_state(state.as_ref())?;
         let session = self
             .sessions
             .find_mut(session_id.0)
@@ -111,6 +115,29 @@ impl Connection {
             },
         );
         Ok(())
+    }
+
+    /// Whether a disposition with this state can be sent. The common ones are a few bytes.
+    fn check_state(&self, state: Option<&DeliveryState>) -> Result<(), UsageError> {
+        if matches!(
+            state,
+            None | Some(DeliveryState::Accepted | DeliveryState::Released)
+        ) {
+            return Ok(());
+        }
+        let frame = Disposition {
+            role: Role::Receiver,
+            first: u32::MAX,
+            last: Some(u32::MAX),
+            settled: true,
+            state: state.cloned(),
+            batchable: false,
+        };
+        if self.is_sendable(&frame) {
+            Ok(())
+        } else {
+            Err(UsageError::TooLarge)
+        }
     }
 
     fn list_disposition(&mut self, id: SessionId, next: PendingDisposition) {

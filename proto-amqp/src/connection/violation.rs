@@ -50,9 +50,11 @@ pub(super) enum Violation {
     HandleInUse,
     HandleUnattached,
     LinkLimit,
+    LinkNameTooLong,
     TransferToSender,
     DeliveryIdNotRising,
     // Link (part 2, 2.6)
+    AttachTooLarge,
     DeliveryIdMissing,
     DeliveryTagMissing,
     DeliveryTagTooLong,
@@ -98,9 +100,11 @@ impl Violation {
             | Self::HandleInUse
             | Self::HandleUnattached
             | Self::LinkLimit
+            | Self::LinkNameTooLong
             | Self::TransferToSender
             | Self::DeliveryIdNotRising => Scope::Session,
-            Self::DeliveryIdMissing
+            Self::AttachTooLarge
+            | Self::DeliveryIdMissing
             | Self::DeliveryTagMissing
             | Self::DeliveryTagTooLong
             | Self::DeliveryIdChanged
@@ -146,8 +150,10 @@ impl Violation {
             Self::HandleInUse => (condition::HANDLE_IN_USE, "the handle is attached already"),
             Self::HandleUnattached => (condition::UNATTACHED_HANDLE, "no link is attached to the handle"),
             Self::LinkLimit => (condition::RESOURCE_LIMIT_EXCEEDED, "the connection has as many links as it may"),
+            Self::LinkNameTooLong => (condition::FRAME_SIZE_TOO_SMALL, "the link's name fits into no frame that its own peer takes"),
             Self::TransferToSender => (condition::NOT_ALLOWED, "a transfer came on a link whose other end is the receiver"),
             Self::DeliveryIdNotRising => (condition::INVALID_FIELD, "a delivery-id does not follow the ones before it"),
+            Self::AttachTooLarge => (condition::FRAME_SIZE_TOO_SMALL, "the answer to the attach fits into no frame that the peer takes"),
             Self::DeliveryIdMissing => (condition::INVALID_FIELD, "the first transfer of a delivery needs a delivery-id"),
             Self::DeliveryTagMissing => (condition::INVALID_FIELD, "the first transfer of a delivery needs a delivery-tag"),
             Self::DeliveryTagTooLong => (condition::INVALID_FIELD, "a delivery-tag is longer than 32 bytes"),

@@ -4,17 +4,23 @@ use bytes::{BufMut, BytesMut};
 
 use super::Connection;
 use super::ids::SessionId;
-use crate::performative::{
-    Attach, Begin, Close, Detach, Disposition, End, Flow, Open, SaslInit, SaslMechanisms,
-    SaslOutcome,
-};
+use crate::performative::{Begin, Flow, SaslInit, SaslMechanisms, SaslOutcome};
+
+/// Bytes of a frame before its body.
+const FRAME_HEADER: usize = 8;
 
 /// A performative that makes up the body of a frame by itself.
-pub(super) trait Body {
+pub(super) trait Body: Sized {
     fn put(&self, buf: &mut BytesMut);
+
+    /// A version of this whose encoding has `room` bytes at most, made when the whole does not fit; none when there is
+    /// no such version. Bodies that are always small need none.
+    fn fit(&self, _room: usize) -> Option<Self> {
+        None
+    }
 }
 
-macro_rules! bodies {
+macro_rules! small_bodies {
     ($($name:path),*) => {
         $(impl Body for $name {
             fn put(&self, buf: &mut BytesMut) {
@@ -25,20 +31,8 @@ macro_rules! bodies {
 }
 
 #[cfg(test)]
-bodies!(crate::performative::Transfer);
-bodies!(
-    Attach,
-    Begin,
-    Close,
-    Detach,
-    Disposition,
-    End,
-    Flow,
-    Open,
-    SaslInit,
-    SaslMechanisms,
-    SaslOutcome
-);
+small_bodies!(crate::performative::Transfer);
+small_bodies!(Begin, Flow, SaslInit, SaslMechanisms, SaslOutcome);
 
 /// Appends a frame whose body is one performative.
 pub(super) fn put_frame(buf: &mut BytesMut, kind: u8, channel: u16, body: &impl Body) {
@@ -51,9 +45,24 @@ pub(super) fn put_frame(buf: &mut BytesMut, kind: u8, channel: u16, body: &impl 
 }
 
 impl Connection {
-    /// Writes a frame on one of our channels.
+    /// Writes a frame on one of our channels, in a smaller version when the peer takes no frame as large (part 2,
+    /// 2.7.1).
+    ///
+    /// # Panics
+    /// When there is no such version. What may come to that is checked before: see [`is_sendable`](Self::is_sendable).
     pub(super) fn write(&mut self, channel: u16, body: &impl Body) {
-        put_frame(self.output.buf(), 0, channel, body);
+        let size_max = self.frame_out_max as usize;
+        let buf = self.output.buf();
+        let start = buf.len();
+        put_frame(buf, 0, channel, body);
+        if buf.len() - start <= size_max {
+            return;
+        }
+        buf.truncate(start);
+        let smaller = body.fit(size_max - FRAME_HEADER);
+        let smaller = smaller.expect("what cannot shrink is refused before");
+        put_frame(buf, 0, channel, &smaller);
+        debug_assert!(buf.len() - start <= size_max, "a version that fits, fits");
     }
 
     /// Writes a frame on a session's channel.
@@ -65,6 +74,14 @@ impl Connection {
         {
             self.write(channel, body);
         }
+    }
+
+    /// Whether a frame with this body can be written to the peer, be it in a smaller version.
+    pub(super) fn is_sendable(&self, body: &impl Body) -> bool {
+        let room = self.frame_out_max as usize - FRAME_HEADER;
+        let mut buf = BytesMut::new();
+        body.put(&mut buf);
+        buf.len() <= room || body.fit(room).is_some()
     }
 
     pub(super) fn write_sasl(&mut self, body: &impl Body) {

@@ -18,13 +18,17 @@ use super::session::SessionState;
 use super::slots::Key;
 use super::violation::Violation;
 use super::{Connection, NO_SLOT};
-use crate::performative::{AmqpError, Attach, Detach, Role};
+use crate::performative::{AmqpError, Attach, Detach, Role, Source, TargetKind};
 use crate::types::Str;
 use incoming::Incoming;
 use outgoing::Outgoing;
 
 /// Links above the limit that are refused one by one before the session is ended for it.
 const REFUSED_MAX: usize = 256;
+
+/// The frame of an attach without termini takes its link's name and at most this: header, descriptor, list, and 14
+/// fields of which the numbers are three.
+const NULL_ATTACH_LEN: usize = 64;
 
 /// Where a link is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,12 +92,33 @@ impl Link {
     }
 }
 
+/// The answer to an attach.
+fn answer(link: &Link, reply: LinkReply, size_max: u64) -> Attach {
+    let first = reply.initial_delivery_count.unwrap_or(0);
+    Attach {
+        name: link.name.clone(),
+        handle: link.handle_out,
+        role: link.role(),
+        snd_settle_mode: reply.snd_settle_mode,
+        rcv_settle_mode: reply.rcv_settle_mode,
+        source: reply.source,
+        target: reply.target,
+        unsettled: reply.unsettled,
+        initial_delivery_count: link.is_sender().then_some(first),
+        max_message_size: Some(size_max),
+        offered_capabilities: reply.offered_capabilities,
+        properties: reply.properties,
+        ..Attach::default()
+    }
+}
+
 impl Connection {
     /// Initiates a link. [`Event::LinkAccepted`] tells when the peer answered.
     ///
     /// # Errors
     /// [`UsageError::UnknownSession`], [`UsageError::NotOpen`], [`UsageError::WrongState`] while the session is not
-    /// answered, [`UsageError::Exhausted`] when the peer allows no more handles.
+    /// answered, [`UsageError::Exhausted`] when the peer allows no more handles, [`UsageError::TooLarge`] when the
+    /// attach fits into no frame that the peer takes.
     pub fn attach(&mut self, session: SessionId, attach: NewLink) -> Result<LinkId, UsageError> {
         if !self.is_speaking() {
             return Err(UsageError::NotOpen);
@@ -134,16 +159,22 @@ impl Connection {
             rcv_settle_mode: attach.rcv_settle_mode,
             source: attach.source,
             target: attach.target,
+            unsettled: attach.unsettled,
             initial_delivery_count: attach.is_sender.then_some(0),
             max_message_size: Some(size_max),
             properties: attach.properties,
             ..Attach::default()
         };
+        if !self.is_sendable(&frame) {
+            self.remove_link(id.0);
+            return Err(UsageError::TooLarge);
+        }
         self.write_on(session, &frame);
         Ok(id)
     }
 
-    /// Answers [`Event::Attached`]: the link is up. Deliveries that came early follow as events.
+    /// Answers [`Event::Attached`]: the link is up. Deliveries that came early follow as events. Where the peer's frames
+    /// are too small for what has to be said, the link is refused instead and [`Event::LinkClosed`] follows.
     ///
     /// # Errors
     /// [`UsageError::UnknownLink`] when the peer detached meanwhile, [`UsageError::WrongState`] when it was answered.
@@ -155,8 +186,14 @@ impl Connection {
         if known.state != LinkState::AttachReceived {
             return Err(UsageError::WrongState);
         }
+        let first = reply.initial_delivery_count.unwrap_or(0);
+        let frame = answer(known, reply, size_max);
+        let Some(frame) = self.fit_answer(frame) else {
+            self.fail_link(link, Violation::AttachTooLarge);
+            return Ok(());
+        };
+        let known = self.living_link(link)?;
         known.state = LinkState::Attached;
-        let mut initial_delivery_count = None;
         let mut held = None;
         match &mut known.end {
             End::Incoming(incoming) => {
@@ -164,27 +201,11 @@ impl Connection {
                 held = incoming.held.take();
             }
             End::Outgoing(_) => {
-                let first = reply.initial_delivery_count.unwrap_or(0);
                 known.initial_delivery_count = first;
                 known.delivery_count = first;
-                initial_delivery_count = Some(first);
             }
         }
         let (session, wants_flow) = (known.session, known.wants_flow);
-        let frame = Attach {
-            name: known.name.clone(),
-            handle: known.handle_out,
-            role: known.role(),
-            snd_settle_mode: reply.snd_settle_mode,
-            rcv_settle_mode: reply.rcv_settle_mode,
-            source: reply.source,
-            target: reply.target,
-            initial_delivery_count,
-            max_message_size: Some(size_max),
-            offered_capabilities: reply.offered_capabilities,
-            properties: reply.properties,
-            ..Attach::default()
-        };
         self.write_on(session, &frame);
         if wants_flow {
             self.list_flow(link);
@@ -308,6 +329,9 @@ impl Connection {
             .ok_or(Violation::ChannelNotBegun)?;
         if known.link_in(attach.handle).is_some() {
             return Err(Violation::HandleInUse);
+        }
+        if attach.name.as_bytes().len() + NULL_ATTACH_LEN > self.frame_out_max as usize {
+            return Err(Violation::LinkNameTooLong);
         }
         let is_sender = attach.role == Role::Receiver;
         if let Some(old) = self.link_by_name(is_sender, &attach.name) {
@@ -472,6 +496,18 @@ impl Connection {
             }
             self.links.remove(key);
         }
+    }
+
+    /// An answer that the peer's frames have room for, if there is one. The terminus that is the peer's own is said to
+    /// it out of courtesy; it knows.
+    fn fit_answer(&self, mut frame: Attach) -> Option<Attach> {
+        if !self.is_sendable(&frame) {
+            match frame.role {
+                Role::Sender => frame.target = frame.target.map(|_| TargetKind::default()),
+                Role::Receiver => frame.source = frame.source.map(|_| Source::default()),
+            }
+        }
+        self.is_sendable(&frame).then_some(frame)
     }
 
     /// Part 2, 2.6.3: an attach without termini announces that a detach with the reason follows.

@@ -42,6 +42,7 @@ fn link(name: &'static str, is_sender: bool) -> NewLink {
         snd_settle_mode: SndSettleMode::Mixed,
         rcv_settle_mode: RcvSettleMode::First,
         max_message_size: None,
+        unsettled: None,
         properties: None,
     }
 }

@@ -4,6 +4,7 @@
 
 mod churn;
 mod client;
+mod fit;
 mod frames;
 mod handshake;
 mod heartbeat;

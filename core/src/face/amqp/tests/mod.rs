@@ -251,6 +251,7 @@ impl Bench {
             snd_settle_mode: SndSettleMode::Mixed,
             rcv_settle_mode: RcvSettleMode::First,
             max_message_size: None,
+            unsettled: None,
             properties: None,
         };
         let link = self.clients[client]
