@@ -3,7 +3,7 @@
 use argh::FromArgs;
 
 /// Quark-Queue, an AMQP 1.0 message broker. Runs without any argument.
-#[derive(FromArgs, Debug, PartialEq, Eq)]
+#[derive(FromArgs, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Args {
     /// configuration file (TOML); without it, defaults and environment variables hold
     #[argh(option)]
@@ -14,9 +14,72 @@ pub(crate) struct Args {
     /// print the effective configuration as TOML, then exit
     #[argh(switch)]
     pub(crate) print_config: bool,
+    /// read every record of the store and say what is damaged, then exit: 0 when it is sound, 1 when not
+    #[argh(switch)]
+    pub(crate) check_store: bool,
+    /// make a new store of everything in a damaged one that can be trusted, and say what is lost, then exit
+    #[argh(switch)]
+    pub(crate) salvage: bool,
+    /// copy the store to this directory, which must not hold one, then exit; a broker may run meanwhile
+    #[argh(option, arg_name = "dest")]
+    pub(crate) backup: Option<String>,
+    /// make the store anew from such a copy, then exit; refused when there is a store already
+    #[argh(option, arg_name = "src")]
+    pub(crate) restore: Option<String>,
     /// print the version, then exit
     #[argh(switch)]
     pub(crate) version: bool,
+}
+
+/// What is done instead of serving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task<'a> {
+    CheckConfig,
+    PrintConfig,
+    CheckStore,
+    Salvage,
+    Backup(&'a str),
+    Restore(&'a str),
+    Version,
+}
+
+impl Args {
+    /// The tasks that are asked for, each with the option that asks.
+    fn tasks(&self) -> Vec<(&'static str, Task<'_>)> {
+        let switches = [
+            (self.check_config, "--check-config", Task::CheckConfig),
+            (self.print_config, "--print-config", Task::PrintConfig),
+            (self.check_store, "--check-store", Task::CheckStore),
+            (self.salvage, "--salvage", Task::Salvage),
+            (self.version, "--version", Task::Version),
+        ];
+        let switches = switches
+            .into_iter()
+            .filter_map(|(is_on, option, task)| is_on.then_some((option, task)));
+        let backup = self.backup.as_deref();
+        let restore = self.restore.as_deref();
+        switches
+            .chain(backup.map(|dest| ("--backup", Task::Backup(dest))))
+            .chain(restore.map(|src| ("--restore", Task::Restore(src))))
+            .collect()
+    }
+
+    /// The one thing to do instead of serving, if any: [`parse`] lets at most one through.
+    pub(crate) fn task(&self) -> Option<Task<'_>> {
+        self.tasks().first().map(|(_, task)| *task)
+    }
+
+    /// What makes no sense together.
+    fn contradiction(&self) -> Option<String> {
+        if let [(one, _), (other, _), ..] = self.tasks()[..] {
+            return Some(format!("{one} and {other} are two things to do; give one"));
+        }
+        let is_empty = |text: &Option<String>| text.as_deref() == Some("");
+        if is_empty(&self.backup) || is_empty(&self.restore) {
+            return Some("--backup and --restore need the path of a directory".to_owned());
+        }
+        None
+    }
 }
 
 /// What the command line asks for.
@@ -34,7 +97,10 @@ pub(crate) fn parse(args: &[String]) -> Parsed {
     let split = split_equals(args);
     let args: Vec<&str> = split.iter().map(String::as_str).collect();
     match Args::from_args(&["qqd"], &args) {
-        Ok(args) => Parsed::Run(args),
+        Ok(args) => match args.contradiction() {
+            Some(text) => Parsed::Wrong(text),
+            None => Parsed::Run(args),
+        },
         Err(exit) if exit.status.is_ok() => Parsed::Help(exit.output),
         Err(exit) => {
             let words: Vec<&str> = exit.output.split_whitespace().collect();
@@ -71,20 +137,39 @@ mod tests {
         let expected = Parsed::Run(Args {
             config: Some("a=b.toml".to_owned()),
             check_config: true,
-            print_config: false,
-            version: false,
+            ..Args::default()
         });
         assert_eq!(of(&["--config", "a=b.toml", "--check-config"]), expected);
         assert_eq!(of(&["--config=a=b.toml", "--check-config"]), expected);
     }
 
     #[test]
-    fn what_is_unknown_is_refused_on_one_line() {
+    fn one_thing_is_done_instead_of_serving() {
+        let task = |args: &[&str]| match of(args) {
+            Parsed::Run(args) => args.task().map(|task| format!("{task:?}")),
+            other => panic!("{args:?}: {other:?}"),
+        };
+        assert_eq!(task(&[]), None);
+        assert_eq!(task(&["--config", "a"]), None);
+        assert_eq!(task(&["--salvage"]).as_deref(), Some("Salvage"));
+        let backup = task(&["--backup=b", "--config=a"]);
+        assert_eq!(backup.as_deref(), Some("Backup(\"b\")"));
+    }
+
+    #[test]
+    fn what_is_unknown_or_contradicts_itself_is_refused_on_one_line() {
         for args in [
             &["--confg", "x"][..],
             &["broker.toml"],
             &["--config"],
             &["--check-config=1"],
+            &["--backup"],
+            &["--backup="],
+            &["--restore", ""],
+            &["--salvage", "--check-store"],
+            &["--backup", "a", "--restore", "a"],
+            &["--check-config", "--backup", "a"],
+            &["--version", "--salvage"],
         ] {
             let Parsed::Wrong(text) = of(args) else {
                 panic!("{args:?} was taken")
@@ -98,7 +183,16 @@ mod tests {
         let Parsed::Help(text) = of(&["--help"]) else {
             panic!("no help")
         };
-        for option in ["--config", "--check-config", "--print-config", "--version"] {
+        for option in [
+            "--config",
+            "--check-config",
+            "--print-config",
+            "--check-store",
+            "--salvage",
+            "--backup",
+            "--restore",
+            "--version",
+        ] {
             assert!(text.contains(option), "{text}");
         }
     }

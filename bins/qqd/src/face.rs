@@ -1,22 +1,18 @@
 //! What the configuration means for AMQP connections.
 
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::Arc;
 
 use qq_core::face::amqp::{AmqpConfig, AmqpFace};
-use qq_core::face::{Face, FaceFactory, Login, LoginAnswer};
+use qq_core::face::{Face, FaceFactory, Login};
 use qq_proto_amqp::connection::{Config as ConnectionConfig, SaslConfig};
 use qq_proto_amqp::types::{Map, Str, Symbol, Value};
 
 use crate::config::Config;
-use crate::users::Users;
+use crate::login::{Door, SharedUsers};
 
 /// Deliveries that the broker may hand over ahead of the socket, per link: enough to keep a socket busy, few enough that
 /// a large credit never means as many messages in memory.
 const PERMIT_SLICE: u32 = 256;
-
-/// The users, replaced as a whole when their file is read again.
-pub(crate) type SharedUsers = Arc<RwLock<Users>>;
 
 /// Makes the faces of the AMQP listener.
 pub(crate) fn amqp_factory(config: &Config, users: &SharedUsers) -> FaceFactory {
@@ -27,31 +23,14 @@ pub(crate) fn amqp_factory(config: &Config, users: &SharedUsers) -> FaceFactory 
 }
 
 fn amqp_config(config: &Config, users: &SharedUsers) -> AmqpConfig {
-    let is_login_required = config.sasl.enabled;
-    let users = Arc::clone(users);
+    let door = Door::new(config, users);
     AmqpConfig {
         credit_max: config.limits.link_credit.to(),
         permit_slice: PERMIT_SLICE,
         unanswered_max: config.limits.unanswered_max.to(),
         unanswered_bytes_max: config.limits.unanswered_bytes_max.to(),
         connection: connection_config(config, mechanisms(config)),
-        authenticate: Arc::new(move |login: &Login<'_>| {
-            let is_accepted = match login.mechanism {
-                "ANONYMOUS" => !is_login_required,
-                "PLAIN" => users
-                    .read()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .is_plain_accepted(login.response),
-                _ => false,
-            };
-            if is_accepted {
-                LoginAnswer::Accepted
-            } else {
-                LoginAnswer::Denied {
-                    delay: Duration::ZERO,
-                }
-            }
-        }),
+        authenticate: Arc::new(move |login: &Login<'_>| door.answer(login)),
     }
 }
 

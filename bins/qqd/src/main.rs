@@ -9,23 +9,29 @@
 
 mod args;
 mod config;
+#[cfg(feature = "sqlite")]
+mod disk;
 mod face;
 mod files;
 mod listen;
 mod logging;
+mod login;
+mod maintain;
 mod memory;
 mod runtime;
 mod serve;
 mod signals;
-mod users;
+mod storage;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use args::{Args, Parsed};
+use args::{Args, Parsed, Task};
 use config::{Config, Problem, Source};
-use users::Users;
+use login::Users;
 
+/// Exit code of a broker that stopped by itself, and of a store that is damaged.
+const EXIT_FAILED: u8 = 1;
 /// Exit code of everything that the user has to put right before a start can work.
 const EXIT_USAGE: u8 = 2;
 
@@ -39,7 +45,6 @@ fn main() -> ExitCode {
         .map(|arg| arg.to_string_lossy().into_owned())
         .collect();
     match args::parse(&args) {
-        Parsed::Run(args) if args.version => say(&format!("qqd {}\n", env!("CARGO_PKG_VERSION"))),
         Parsed::Run(args) => start(args),
         Parsed::Help(text) => say(&text),
         Parsed::Wrong(text) => complain([text]),
@@ -47,20 +52,24 @@ fn main() -> ExitCode {
 }
 
 fn start(args: Args) -> ExitCode {
+    if args.task() == Some(Task::Version) {
+        return say(&format!("qqd {}\n", env!("CARGO_PKG_VERSION")));
+    }
     let (mut config, users) = match read(&args) {
         Ok(read) => read,
         Err(problems) => return complain(problems),
     };
-    if args.print_config {
-        return say(&config.print());
-    }
-    if args.check_config {
-        for remark in &config.remarks {
-            eprintln!("qqd: {remark}");
+    match args.task() {
+        None => serve::serve(args, &config, users),
+        Some(Task::PrintConfig) => say(&config.print()),
+        Some(Task::CheckConfig) => {
+            for remark in &config.remarks {
+                eprintln!("qqd: {remark}");
+            }
+            say("configuration is valid\n")
         }
-        return say("configuration is valid\n");
+        Some(task) => maintain::maintain(task, &config),
     }
-    serve::serve(args, &config, users)
 }
 
 /// Reads the configuration and the files that it names.

@@ -6,18 +6,15 @@ use std::process::ExitCode;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use qq_core::broker::{Broker, BrokerConfig, Limits};
-use qq_store_mem::MemStore;
+use qq_core::store::{StoreError, StoreFault};
 
 use crate::args::Args;
 use crate::config::Config;
-use crate::face::{SharedUsers, amqp_factory};
+use crate::face::amqp_factory;
 use crate::logging::{self, Log};
+use crate::login::{SharedUsers, Users};
 use crate::runtime::{self, Clock, Listener, Recovered, Shutdown};
-use crate::users::Users;
-use crate::{complain, files, listen, read, signals};
-
-/// Exit code of a broker that stopped by itself.
-const EXIT_FAILED: u8 = 1;
+use crate::{EXIT_FAILED, EXIT_USAGE, complain, files, listen, read, signals, storage};
 
 /// Serves until a signal or a failure.
 pub(crate) fn serve(args: Args, config: &Config, users: Users) -> ExitCode {
@@ -46,14 +43,16 @@ pub(crate) fn serve(args: Args, config: &Config, users: Users) -> ExitCode {
         return complain([format!("signals cannot be handled: {error}")]);
     }
     let clock = Clock::start();
-    let store = Box::new(MemStore::new());
-    let recovered = match Recovered::new(Broker::new(broker_config), store, &clock) {
+    let recovered = match recover(config, broker_config, &clock) {
         Ok(recovered) => recovered,
-        Err(error) => return complain([error.text]),
+        Err(code) => {
+            log.finish();
+            return code;
+        }
     };
-    announce(config, &amqp, &users);
+    announce(config, &amqp, &users, &recovered);
     let runtime_config = runtime_config(config, amqp, &users);
-    let ended = runtime::run(runtime_config, recovered, shutdown, clock);
+    let ended = runtime::run(runtime_config, recovered.broker, shutdown, clock);
     let code = match ended {
         Ok(()) => {
             log::info!("stopped");
@@ -66,6 +65,51 @@ pub(crate) fn serve(args: Args, config: &Config, users: Users) -> ExitCode {
     };
     log.finish();
     code
+}
+
+/// A broker as its store left it, and what is said about the store.
+struct Stored {
+    broker: Recovered,
+    place: String,
+    warning: Option<&'static str>,
+}
+
+/// Opens the store and replays it. What is wrong is one line on standard error and, when the log is elsewhere, in the log.
+fn recover(
+    config: &Config,
+    broker_config: BrokerConfig,
+    clock: &Clock,
+) -> Result<Stored, ExitCode> {
+    let fail = |error: StoreError, code: u8| {
+        let line = match error.fault {
+            StoreFault::Damaged => format!(
+                "the store is damaged: {}; nothing was changed: run qqd --check-store to see all of it, \
+                 qqd --salvage to keep what can be trusted",
+                error.text
+            ),
+            StoreFault::NoRoom | StoreFault::Fatal => {
+                format!("the store cannot be used: {}", error.text)
+            }
+        };
+        if config.logging.file.0.is_some() {
+            log::error!("{line}");
+        }
+        complain([line]);
+        let is_damaged = error.fault == StoreFault::Damaged;
+        Err(ExitCode::from(if is_damaged { EXIT_FAILED } else { code }))
+    };
+    let opened = match storage::open(config) {
+        Ok(opened) => opened,
+        Err(error) => return fail(error, EXIT_USAGE),
+    };
+    match Recovered::new(Broker::new(broker_config), opened.store, clock) {
+        Ok(broker) => Ok(Stored {
+            broker,
+            place: opened.place,
+            warning: opened.warning,
+        }),
+        Err(error) => fail(error, EXIT_FAILED),
+    }
 }
 
 fn broker_config(config: &Config) -> BrokerConfig {
@@ -109,7 +153,7 @@ fn random() -> u64 {
 }
 
 /// What an operator wants to see first.
-fn announce(config: &Config, amqp: &TcpListener, users: &SharedUsers) {
+fn announce(config: &Config, amqp: &TcpListener, users: &SharedUsers, stored: &Stored) {
     let address = amqp.local_addr().unwrap_or(config.amqp_address());
     let auto_create = if config.defaults.auto_create_queues {
         "on"
@@ -123,12 +167,18 @@ fn announce(config: &Config, amqp: &TcpListener, users: &SharedUsers) {
     };
     let user_count = users.read().unwrap_or_else(PoisonError::into_inner).len();
     log::info!(
-        "qqd {} on {}: AMQP on {address}, store memory (nothing survives a restart), {} queues declared, \
+        "qqd {} on {}: AMQP on {address}, store {}: {} messages in {} queues, recovered in {} ms, \
          auto-creation of queues {auto_create}, login {login}, {user_count} users",
         env!("CARGO_PKG_VERSION"),
         runtime::NAME,
-        config.queue_specs().len(),
+        stored.place,
+        stored.broker.messages,
+        stored.broker.queues,
+        stored.broker.took.as_millis(),
     );
+    if let Some(warning) = stored.warning {
+        log::warn!("{warning}");
+    }
     if !address.ip().is_loopback() && !config.sasl.enabled {
         log::warn!(
             "AMQP on {address} is open to everybody who can reach it: set [sasl] enabled and [auth] users_file"

@@ -345,7 +345,6 @@ fn keys_of_missing_features_are_accepted_and_reported_when_set() {
         [
             "qqd: [management]: not available in this build, without effect: enabled, port",
             "qqd: [server]: not available in this build, without effect: ws_bind_addr",
-            "qqd: [storage]: not available in this build, without effect: path, sync_writes, cache_size_mb",
             "qqd: broker.toml:15: not available in this build, without effect: max_priority, retry_backoff of queue \"a\"",
             "qqd: broker.toml:22: not available in this build, without effect: exchange \"events\"",
         ]
@@ -361,11 +360,7 @@ fn what_would_be_less_safe_than_asked_is_refused() {
             2,
             "TLS is not available in this build",
         ),
-        (
-            "[storage]\nbackend = \"sqlite\"\n",
-            2,
-            "allowed is \"memory\"",
-        ),
+        ("[storage]\nbackend = \"none\"\n", 2, "\"memory\""),
         ("[storage]\nbackend = \"RocksDB\"\n", 2, "replaces RocksDB"),
         ("[sasl]\nenabled = true\n", 2, "users_file"),
     ] {

@@ -18,6 +18,9 @@ pub(crate) struct Limits {
     pub(crate) first_bytes_timeout: Span,
     pub(crate) open_timeout: Span,
     pub(crate) frame_size_before_open_max: Size,
+    pub(crate) login_delay_min: Span,
+    pub(crate) login_delay_max: Span,
+    pub(crate) login_failures_per_minute_max: Number,
     pub(crate) idle_timeout_peer_min: Span,
     pub(crate) sessions_max: Number,
     pub(crate) links_per_session_max: Number,
@@ -35,6 +38,7 @@ pub(crate) struct Limits {
     pub(crate) slow_reader_timeout: Span,
     pub(crate) queues_max: Number,
     pub(crate) memory_max: Maybe<Size>,
+    pub(crate) disk_free_min: Maybe<Size>,
 }
 
 impl Default for Limits {
@@ -47,6 +51,9 @@ impl Default for Limits {
             first_bytes_timeout: Span::new(3_000, 10, DAY_MS),
             open_timeout: Span::new(10_000, 10, DAY_MS),
             frame_size_before_open_max: Size::new(8_192, 512, MIB),
+            login_delay_min: Span::new(1_000, 0, 10_000),
+            login_delay_max: Span::new(8_000, 0, 10_000),
+            login_failures_per_minute_max: Number::new(20, 1, 10_000),
             idle_timeout_peer_min: Span::new(500, 1, DAY_MS),
             sessions_max: Number::new(64, 1, 65_535),
             links_per_session_max: Number::new(256, 1, 65_536),
@@ -64,6 +71,7 @@ impl Default for Limits {
             slow_reader_timeout: Span::new(30_000, 10, DAY_MS),
             queues_max: Number::new(10_000, 1, 10_000_000),
             memory_max: Maybe::unset(Size::new(1 << 30, MIB, TIB)),
+            disk_free_min: Maybe::unset(Size::new(0, 0, 1024 * TIB)),
         }
     }
 }
@@ -105,6 +113,21 @@ impl Limits {
                 "frame_size_before_open_max",
                 &mut self.frame_size_before_open_max,
                 "largest frame before the open",
+            ),
+            Key::new(
+                "login_delay_min",
+                &mut self.login_delay_min,
+                "wait before a wrong password is answered; it doubles each time for the same user and address",
+            ),
+            Key::new(
+                "login_delay_max",
+                &mut self.login_delay_max,
+                "longest such wait",
+            ),
+            Key::new(
+                "login_failures_per_minute_max",
+                &mut self.login_failures_per_minute_max,
+                "wrong passwords of one address within a minute; beyond it every login from there is denied",
             ),
             Key::new(
                 "idle_timeout_peer_min",
@@ -182,6 +205,11 @@ impl Limits {
                 "memory_max",
                 &mut self.memory_max,
                 "bytes of queued messages above which publishes are refused; publishers get no credit from four fifths of it on; when not set, 40 % of the memory of the machine or control group",
+            ),
+            Key::new(
+                "disk_free_min",
+                &mut self.disk_free_min,
+                "free bytes of the store's file system below which durable publishes are refused; 0 switches this off; when not set, 1 GiB or 5 % of the file system, whichever is more",
             ),
         ]
     }

@@ -284,6 +284,14 @@ impl Loader {
             let origin = origin.unwrap_or(Origin::Variable(variable("sasl", "enabled")));
             self.problem(origin, "sasl.enabled = true: nobody could log in; set auth.users_file to a file of name:password lines");
         }
+        if self.config.storage.backend.0 == "sqlite" && self.config.storage.path.0.is_none() {
+            let origin = self.origins.get("storage.path").cloned();
+            let origin = origin.unwrap_or(Origin::Variable(variable("storage", "path")));
+            self.problem(
+                origin,
+                "storage.path = \"\": allowed is the path of a directory",
+            );
+        }
     }
 
     /// Says which of the keys that were set have no effect, one line per section.

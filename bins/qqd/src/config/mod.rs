@@ -20,6 +20,8 @@ mod setting;
 mod topology;
 
 use std::net::SocketAddr;
+#[cfg(feature = "sqlite")]
+use std::path::PathBuf;
 
 use qq_core::broker::QueueSpec;
 
@@ -36,7 +38,7 @@ pub(crate) use sections::Logging;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
     pub(crate) server: Server,
-    storage: Storage,
+    pub(crate) storage: Storage,
     pub(crate) logging: Logging,
     pub(crate) sasl: Sasl,
     pub(crate) auth: Auth,
@@ -115,5 +117,39 @@ impl Config {
             Some(size) => size.to(),
             None => crate::memory::share_of_available(),
         }
+    }
+}
+
+/// What the durable store needs to know.
+#[cfg(feature = "sqlite")]
+impl Config {
+    /// Where the durable store is.
+    pub(crate) fn store_dir(&self) -> PathBuf {
+        PathBuf::from(self.storage.path.0.as_deref().unwrap_or_default())
+    }
+
+    /// Free bytes of the store's file system below which durable publishes are refused; 0 when never.
+    pub(crate) fn disk_free_min_bytes(&self) -> u64 {
+        match self.limits.disk_free_min.value() {
+            Some(size) => size.value(),
+            None => crate::disk::free_min(&self.store_dir()),
+        }
+    }
+
+    /// Bytes of memory for pages of the store: a quarter of its cache.
+    pub(crate) fn page_cache_bytes(&self) -> usize {
+        self.cache_bytes() / 4
+    }
+
+    /// Bytes of memory for messages that are on disk as well: the rest of the cache.
+    pub(crate) fn body_cache_bytes(&self) -> usize {
+        self.cache_bytes() - self.page_cache_bytes()
+    }
+
+    fn cache_bytes(&self) -> usize {
+        self.storage
+            .cache_size_mb
+            .to::<usize>()
+            .saturating_mul(1 << 20)
     }
 }

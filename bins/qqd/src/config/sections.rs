@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::amount::{Size, Span};
 use super::key::Key;
 use super::raw::Raw;
-use super::setting::{Choice, Host, Maybe, Number, Setting, Text, Texts};
+use super::setting::{Choice, Host, Maybe, Number, Setting, Text, Texts, toml_text};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const HOUR_MS: u64 = 3_600_000;
@@ -117,40 +117,62 @@ impl Server {
     }
 }
 
-/// The storage back end: so far there is only one.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Backend;
+/// The storage back ends of this build, the default first.
+const BACKENDS: &[&str] = &[
+    #[cfg(feature = "sqlite")]
+    "sqlite",
+    #[cfg(feature = "memory")]
+    "memory",
+];
+
+/// The storage back end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Backend(pub(crate) &'static str);
 
 impl Setting for Backend {
     fn read(&mut self, raw: Raw<'_>) -> Result<(), ()> {
-        let is_memory = raw
-            .text()
-            .is_some_and(|text| text.eq_ignore_ascii_case("memory"));
-        is_memory.then_some(()).ok_or(())
+        let text = raw.text().ok_or(())?;
+        self.0 = BACKENDS
+            .iter()
+            .find(|name| name.eq_ignore_ascii_case(text))
+            .ok_or(())?;
+        Ok(())
     }
 
     fn allowed(&self) -> String {
-        "\"memory\" (\"sqlite\", the durable store that replaces RocksDB, is not available in this build)".to_owned()
+        let names: Vec<String> = BACKENDS
+            .iter()
+            .map(|name| match *name {
+                "sqlite" => "\"sqlite\" (which replaces RocksDB)".to_owned(),
+                name => toml_text(name),
+            })
+            .collect();
+        let missing = if cfg!(feature = "sqlite") {
+            ""
+        } else {
+            " (\"sqlite\", which replaces RocksDB, is not in this build)"
+        };
+        names.join(" or ") + missing
     }
 
     fn show(&self) -> Option<String> {
-        Some("\"memory\"".to_owned())
+        Some(toml_text(self.0))
     }
 }
 
 /// `[storage]`: where messages are kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Storage {
-    backend: Backend,
-    path: Text,
-    sync_writes: bool,
-    cache_size_mb: Number,
+    pub(crate) backend: Backend,
+    pub(crate) path: Text,
+    pub(crate) sync_writes: bool,
+    pub(crate) cache_size_mb: Number,
 }
 
 impl Default for Storage {
     fn default() -> Self {
         Self {
-            backend: Backend,
+            backend: Backend(BACKENDS[0]),
             path: Text::of("./qq-data"),
             sync_writes: true,
             cache_size_mb: Number::new(128, 1, 1 << 20),
@@ -166,16 +188,20 @@ impl Storage {
                 &mut self.backend,
                 "where messages are kept; memory: nothing survives a restart",
             ),
-            Key::later("path", &mut self.path, "directory of the durable store"),
-            Key::later(
+            Key::new(
+                "path",
+                &mut self.path,
+                "directory of the durable store, made when it is missing",
+            ),
+            Key::new(
                 "sync_writes",
                 &mut self.sync_writes,
-                "confirm only what is on disk",
+                "confirm only what is on disk; false: what the system has taken, which a power cut or a crash of the system loses",
             ),
-            Key::later(
+            Key::new(
                 "cache_size_mb",
                 &mut self.cache_size_mb,
-                "page cache of the durable store, MiB",
+                "MiB of memory for messages that are on disk as well, and for pages of the store",
             ),
         ]
     }

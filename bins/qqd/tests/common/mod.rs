@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 /// How long anything may take before a test gives up on it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The daemon with an environment that only the test decides.
+/// The daemon with an environment that only the test decides, and a store that leaves no files.
 pub(crate) fn qqd() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_qqd"));
-    command.env_clear();
+    command.env_clear().env("QQ_STORAGE_BACKEND", "memory");
     command
 }
 

@@ -41,7 +41,7 @@ impl Users {
         }
     }
 
-    fn parse(path: &str, text: &str) -> Result<Self, Problem> {
+    pub(super) fn parse(path: &str, text: &str) -> Result<Self, Problem> {
         let mut passwords = BTreeMap::new();
         for (index, line) in text.lines().enumerate() {
             let wrong = |what: &str| {
@@ -103,6 +103,11 @@ impl Users {
         }
         is_own && !name.is_empty() && bool::from(found)
     }
+}
+
+/// The name in a response of the PLAIN mechanism, for the books; empty when there is none.
+pub(super) fn plain_user(response: &[u8]) -> &[u8] {
+    response.split(|byte| *byte == 0).nth(1).unwrap_or_default()
 }
 
 #[cfg(test)]
