@@ -6,6 +6,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::partial::SharedBudget;
 use crate::types::{Map, Str, Symbol};
 
 /// Which end of the TCP connection a [`Connection`](super::Connection) is: it decides who speaks first.
@@ -60,7 +61,8 @@ pub struct Config {
     pub handle_max: u32,
     /// Links of all sessions together.
     pub links_max: usize,
-    /// We close after this much silence, in milliseconds; `open` announces half of it. 0 = never.
+    /// The idle-time-out that `open` announces, in milliseconds. A peer that is silent for one and a half times this is
+    /// closed, so that a late frame costs nobody a connection. 0 = none.
     pub idle_timeout_ms: u32,
     /// Smallest idle-time-out in milliseconds that we are willing to serve with heartbeats.
     pub idle_timeout_peer_min_ms: u32,
@@ -78,6 +80,9 @@ pub struct Config {
     pub message_size_max: u64,
     /// Bytes of unfinished deliveries of all links together.
     pub partial_bytes_max: usize,
+    /// The same for all connections of a node, 256 MiB in a broker: one budget, made once, cloned into the configuration
+    /// of each listener. None: no such bound.
+    pub partial_bytes_node: Option<SharedBudget>,
     /// Transfer frames that any delivery may have.
     pub transfers_per_delivery_base: u32,
     /// Each this many bytes of a delivery allow one transfer frame more.
@@ -115,7 +120,7 @@ impl Default for Config {
             channel_max: 63,
             handle_max: 255,
             links_max: 1_024,
-            idle_timeout_ms: 60_000,
+            idle_timeout_ms: 30_000,
             idle_timeout_peer_min_ms: 500,
             open_deadline_ms: 10_000,
             first_bytes_deadline_ms: 3_000,
@@ -124,6 +129,7 @@ impl Default for Config {
             credit_slack: 256,
             message_size_max: 16 * 1024 * 1024,
             partial_bytes_max: 32 * 1024 * 1024,
+            partial_bytes_node: None,
             transfers_per_delivery_base: 64,
             transfers_per_delivery_bytes: 256,
             no_progress_frames_max: 20_000,

@@ -16,7 +16,7 @@
 //! | `session`, `link/*` | begin and end, attach and detach, deliveries both ways |
 //! | `flow`, `settle`, `unsettled` | windows and credit, dispositions |
 //! | `transmit`, `output`, `write`, `fit` | bytes out, within the peer's frame size |
-//! | `timers`, `budget`, `violation` | deadlines, allowances, rules and what breaking them costs |
+//! | `timers`, `budget`, `partial`, `violation` | deadlines, allowances, rules and what breaking them costs |
 
 mod budget;
 mod config;
@@ -28,6 +28,7 @@ mod ids;
 mod input;
 mod link;
 mod output;
+mod partial;
 mod session;
 mod settle;
 mod slots;
@@ -51,12 +52,14 @@ use bytes::BytesMut;
 pub use config::{Config, Credentials, SaslConfig, Side};
 pub use event::{Event, LinkReply, NewLink, OutgoingDelivery, SaslCode, UsageError};
 pub use ids::{IncomingId, LinkId, SessionId};
+pub use partial::SharedBudget;
 
 use crate::condition;
 use crate::performative::{AmqpError, Close, Open};
 use budget::Bucket;
 use link::Link;
 use output::Output;
+use partial::PartialBytes;
 use session::{Channel, Session};
 use slots::Slots;
 use state::State;
@@ -107,7 +110,7 @@ pub struct Connection {
     /// Sessions with something to send.
     ready: VecDeque<SessionId>,
     /// Bytes of unfinished deliveries from the peer.
-    partial_bytes: usize,
+    partial_bytes: PartialBytes,
     /// Bytes of queued messages to the peer.
     queued_bytes: usize,
     no_progress: Bucket,
@@ -122,6 +125,10 @@ impl Connection {
         let mut connection = Self {
             no_progress: Bucket::new(no_progress, NO_PROGRESS_RATE * FRAME_QUARTERS, now),
             churn: Bucket::new(config.churn_burst, config.churn_rate, now),
+            partial_bytes: PartialBytes::new(
+                config.partial_bytes_max,
+                config.partial_bytes_node.clone(),
+            ),
             config: Box::new(config),
             side,
             state: State::HeaderAwaited,
@@ -140,7 +147,6 @@ impl Connection {
             links: Slots::new(),
             channels: Vec::new(),
             ready: VecDeque::new(),
-            partial_bytes: 0,
             queued_bytes: 0,
         };
         if side == Side::Client {
@@ -262,7 +268,7 @@ impl Connection {
 
     fn write_open(&mut self) {
         self.is_open_sent = true;
-        let announced_idle_ms = self.config.idle_timeout_ms / 2;
+        let announced_idle_ms = self.config.idle_timeout_ms;
         let open = Open {
             container_id: self.config.container_id.clone(),
             hostname: self.config.hostname.clone(),

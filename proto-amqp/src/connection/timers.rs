@@ -116,7 +116,11 @@ impl Connection {
     }
 
     fn idle_deadline(&self) -> Option<Duration> {
-        after_ms(self.timers.last_received, self.config.idle_timeout_ms)
+        let announced_ms = self.config.idle_timeout_ms;
+        after_ms(
+            self.timers.last_received,
+            announced_ms.saturating_add(announced_ms / 2),
+        )
     }
 
     fn slow_deadline(&self) -> Option<Duration> {

@@ -65,6 +65,7 @@ pub(super) enum Violation {
     TransferLimit,
     TooManyFrames,
     PartialBytes,
+    PartialBytesOfNode,
     Stolen,
 }
 
@@ -114,6 +115,7 @@ impl Violation {
             | Self::TransferLimit
             | Self::TooManyFrames
             | Self::PartialBytes
+            | Self::PartialBytesOfNode
             | Self::Stolen => Scope::Link,
         }
     }
@@ -164,6 +166,7 @@ impl Violation {
             Self::TransferLimit => (condition::TRANSFER_LIMIT_EXCEEDED, "more deliveries than the link credit allows"),
             Self::TooManyFrames => (condition::RESOURCE_LIMIT_EXCEEDED, "a delivery came in too many frames for its size"),
             Self::PartialBytes => (condition::RESOURCE_LIMIT_EXCEEDED, "too many bytes of unfinished deliveries"),
+            Self::PartialBytesOfNode => (condition::RESOURCE_LIMIT_EXCEEDED, "all peers together have too many bytes of unfinished deliveries; try again later"),
             Self::Stolen => (condition::LINK_STOLEN, "the link was attached again elsewhere"),
         }
     }

@@ -254,7 +254,7 @@ impl Connection {
         }
         if transfer.aborted {
             // Part 2, 2.7.5: aborted messages are forgotten, whatever `more` says, and are settled by that.
-            self.partial_bytes -= partial.payload.len();
+            self.partial_bytes.give_back(partial.payload.len());
             let delivery_id = partial.id;
             incoming.partial = None;
             if let Some(known) = self.sessions.find_mut(session.0) {
@@ -299,14 +299,11 @@ impl Connection {
             if size_max != 0 && size as u64 > size_max {
                 return Err(Violation::MessageTooLarge);
             }
-            if self.partial_bytes + payload.len() > self.config.partial_bytes_max {
-                return Err(Violation::PartialBytes);
-            }
             let frames_max = u64::from(base) + size as u64 / u64::from(per_frame.max(1));
             if u64::from(partial.frames) > frames_max {
                 return Err(Violation::TooManyFrames);
             }
-            self.partial_bytes += payload.len();
+            self.partial_bytes.take(payload.len())?;
             partial.payload.put_slice(payload.as_slice());
         }
         if more {
@@ -315,7 +312,7 @@ impl Connection {
         let Some(done) = incoming.partial.take() else {
             return Ok(());
         };
-        self.partial_bytes -= done.payload.len();
+        self.partial_bytes.give_back(done.payload.len());
         if done.is_ignored {
             self.return_credit(id);
             return Ok(());
@@ -408,17 +405,12 @@ impl Connection {
         } else {
             0
         };
-        if self.partial_bytes + size > self.config.partial_bytes_max {
-            return Err(Violation::PartialBytes);
-        }
         let incoming = self.links.find_mut(id.0).and_then(|link| link.incoming());
-        let held = incoming
-            .ok_or(Violation::TransferToSender)?
-            .held
-            .get_or_insert_default();
+        let incoming = incoming.ok_or(Violation::TransferToSender)?;
+        self.partial_bytes.take(size)?;
+        let held = incoming.held.get_or_insert_default();
         held.bytes += size;
         held.deliveries.push(event);
-        self.partial_bytes += size;
         Ok(())
     }
 }

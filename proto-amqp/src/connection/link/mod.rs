@@ -211,7 +211,7 @@ impl Connection {
             self.list_flow(link);
         }
         if let Some(held) = held {
-            self.partial_bytes -= held.bytes;
+            self.partial_bytes.give_back(held.bytes);
             self.events.extend(held.deliveries);
         }
         Ok(())

@@ -135,7 +135,7 @@ fn td_03_session_with_everything_in_flight() {
     let conn = &peer.conn;
     assert_eq!(
         (
-            conn.partial_bytes,
+            conn.partial_bytes.used(),
             conn.queued_bytes,
             conn.links.len(),
             conn.sessions.len()

@@ -55,7 +55,7 @@ fn tr_01_aborted() {
             .expect("unsettled");
         peer.conn.grant(*link, 100).expect("receiver");
     }
-    assert_eq!(peer.conn.partial_bytes, 0);
+    assert_eq!(peer.conn.partial_bytes.used(), 0);
     let dispositions = peer.dispositions();
     assert!(
         dispositions.iter().all(|it| it.first % 2 == 1),
@@ -236,7 +236,7 @@ fn tr_04_message_size() {
                 &[0x61; 60_000],
             );
         }
-        assert_eq!(over.conn.partial_bytes, 0);
+        assert_eq!(over.conn.partial_bytes.used(), 0);
         assert!(over.payloads().is_empty());
         over.assert_alive();
     }
@@ -348,7 +348,7 @@ fn partial_deliveries_are_bounded() {
         peer.detach_condition().as_deref(),
         Some("amqp:resource-limit-exceeded")
     );
-    assert_eq!(peer.conn.partial_bytes, 0);
+    assert_eq!(peer.conn.partial_bytes.used(), 0);
 
     let (mut peer, _) = receiving(config());
     for frames in 1..=64 {
@@ -372,6 +372,76 @@ fn partial_deliveries_are_bounded() {
         peer.detach_condition().as_deref(),
         Some("amqp:resource-limit-exceeded")
     );
+}
+
+/// The frames of a delivery are its base and one for each so many bytes, both of the embedder's choice.
+#[test]
+fn frames_for_a_delivery_follow_its_size() {
+    let (mut peer, _) = receiving(Config {
+        transfers_per_delivery_base: 3,
+        transfers_per_delivery_bytes: 10,
+        ..config()
+    });
+    let more = Transfer {
+        more: true,
+        ..transfer(0, 0)
+    };
+    // 5 bytes each: 4 frames are 20 bytes and allow 5, 5 are 25 and allow 5, 6 are 30 and allow 6, 7 allow 6.
+    for frames in 1..=6 {
+        peer.say_with(&more, b"12345");
+        assert_eq!(peer.detach_condition(), None, "{frames} frames");
+    }
+    peer.say_with(&more, b"12345");
+    assert_eq!(
+        peer.detach_condition().as_deref(),
+        Some("amqp:resource-limit-exceeded")
+    );
+}
+
+/// All connections of a node share a budget for what is unfinished; who would pass it loses the link and no more, and
+/// whatever way a delivery ends, its bytes come back.
+#[test]
+fn unfinished_deliveries_of_a_node_share_a_budget() {
+    let budget = crate::connection::SharedBudget::new(1_000);
+    let node = || Config {
+        partial_bytes_node: Some(budget.clone()),
+        ..config()
+    };
+    let first = |id| Transfer {
+        more: true,
+        ..transfer(0, id)
+    };
+    let (mut a, link) = receiving(node());
+    let (mut b, _) = receiving(node());
+    a.say_with(&first(0), &[0x61; 600]);
+    b.say_with(&first(0), &[0x61; 400]);
+    assert_eq!(budget.used_bytes(), 1_000);
+    b.say_with(&first(0), b"x");
+    assert_eq!(
+        b.detach_condition().as_deref(),
+        Some("amqp:resource-limit-exceeded")
+    );
+    b.assert_alive();
+    assert_eq!(budget.used_bytes(), 600, "what is given up is given back");
+
+    // Finished, aborted, detached, cut off.
+    a.say_with(&transfer(0, 0), b"end");
+    assert_eq!(budget.used_bytes(), 0);
+    a.say_with(&first(1), &[0x61; 1_000]);
+    assert_eq!(budget.used_bytes(), 1_000);
+    a.say(&Transfer {
+        aborted: true,
+        ..transfer(0, 1)
+    });
+    assert_eq!(budget.used_bytes(), 0);
+    a.say_with(&first(2), &[0x61; 7]);
+    a.conn.detach(link, false, None).expect("attached");
+    assert_eq!(budget.used_bytes(), 0);
+    let (mut c, _) = receiving(node());
+    c.say_with(&first(0), &[0x61; 8]);
+    assert_eq!(budget.used_bytes(), 8);
+    drop(c);
+    assert_eq!(budget.used_bytes(), 0);
 }
 
 /// Part 2, 2.6.13: a resumed delivery that we do not hold is ignored.
