@@ -6,6 +6,6 @@ pub mod broker;
 pub mod face;
 pub mod node;
 mod queue;
-mod route;
+pub mod route;
 pub mod store;
 pub mod vocab;

@@ -1,0 +1,4 @@
+//! The table of exchanges as a whole.
+
+mod random;
+mod table;
