@@ -1,4 +1,5 @@
-//! A runtime with a face that needs no protocol: it sends back what it gets, line by line.
+//! A runtime with a face that needs no protocol: it sends back what it gets, line by line. Every test runs on both
+//! front ends.
 
 #![allow(dead_code, unreachable_pub, reason = "every test binary uses its part")]
 
@@ -17,11 +18,31 @@ use qq_core::vocab::{
     Address, Command, ConsumerSpec, DeliveryId, Envelope, Format, Message, Notice, Outcome, Port,
     ProducerSpec, Refusal, Seq, Ticket, Verdict,
 };
-use qq_runtime_smol::{Clock, Config, Listener, Recovered, RuntimeError, Shutdown};
+use qq_runtime::{Clock, Config, Listener, Recovered, RuntimeError, Shutdown};
+
+/// A front end: its name and how it is run.
+#[derive(Clone, Copy)]
+pub struct Front {
+    pub name: &'static str,
+    run: fn(Config, Recovered, Shutdown, Clock) -> Result<(), RuntimeError>,
+}
+
+/// All of them.
+pub const FRONTS: [Front; 2] = [
+    Front {
+        name: "tokio",
+        run: qq_runtime_tokio::run,
+    },
+    Front {
+        name: "smol",
+        run: qq_runtime_smol::run,
+    },
+];
 
 /// Echoes lines. The line `big N` is answered with N bytes, `bye` with a last line and the end, `panic` with a panic.
 /// `put` publishes a durable message to the queue `q` and is answered by `confirmed`, `take` waits for a message and is
-/// answered by `got`, `done` settles that. The first line is the hand-shake.
+/// answered by `got`, `done` settles that; `bomb` publishes a transient
+/// message whose memory panics when it is given back. The first line is the hand-shake.
 #[derive(Default)]
 pub struct Echo {
     output: VecDeque<Bytes>,
@@ -36,7 +57,7 @@ const PRODUCER: Port = Port(1);
 const CONSUMER: Port = Port(2);
 
 impl Echo {
-    fn put(&mut self) {
+    fn put(&mut self, payload: Bytes, durable: bool) {
         let address = Address::Name("q".into());
         if self.published == 0 {
             let spec = Box::new(ProducerSpec { key: None, address });
@@ -46,13 +67,13 @@ impl Echo {
             });
         }
         let envelope = Envelope {
-            durable: true,
+            durable,
             ..Envelope::default()
         };
         let message = Message {
             envelope,
             format: Format::Amqp(0),
-            payload: Bytes::from_static(b"hello"),
+            payload,
         }
         .share();
         let ticket = Ticket(self.published);
@@ -102,7 +123,8 @@ impl Face for Echo {
             self.is_authenticated = true;
             match std::str::from_utf8(&line).unwrap_or("").trim_end() {
                 "panic" => panic!("told to"),
-                "put" => self.put(),
+                "put" => self.put(Bytes::from_static(b"hello"), true),
+                "bomb" => self.put(Bytes::from_owner(Bomb), false),
                 "take" => self.take(),
                 "done" => self.done(),
                 text if text.starts_with("big ") => {
@@ -182,23 +204,48 @@ impl Face for Echo {
     }
 }
 
+/// Memory that panics when the last owner gives it back.
+struct Bomb;
+
+impl AsRef<[u8]> for Bomb {
+    fn as_ref(&self) -> &[u8] {
+        b"boom"
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("told to");
+    }
+}
+
 /// What a store was given and made safe.
 pub type Kept = Arc<Mutex<Vec<Op>>>;
 
-/// Keeps what is flushed where the test sees it; blocks or not, and fails, as told.
+/// What a store does with a message; topology, which is written at the start, is always taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mood {
+    Well,
+    /// Finds no room so many times.
+    Full(u32),
+    Fails,
+    Panics,
+}
+
+/// Keeps what is flushed where the test sees it; blocks or not, as told.
 pub struct TestStore {
     pub kept: Kept,
-    pub is_instant: bool,
-    pub is_failing: bool,
+    is_instant: bool,
+    mood: Mood,
     submitted: Vec<Batch>,
 }
 
 impl TestStore {
-    pub fn new(is_instant: bool, is_failing: bool) -> Self {
+    pub fn new(is_instant: bool, mood: Mood) -> Self {
         Self {
             kept: Kept::default(),
             is_instant,
-            is_failing,
+            mood,
             submitted: Vec::new(),
         }
     }
@@ -214,16 +261,22 @@ impl Store for TestStore {
     }
 
     fn flush(&mut self) -> Result<Option<BatchId>, StoreError> {
-        // Topology is written at the start; messages fail.
         let is_message = |op: &Op| matches!(op, Op::Enqueued(_));
-        if self.is_failing
-            && self
-                .submitted
-                .iter()
-                .flat_map(|batch| &batch.ops)
-                .any(is_message)
+        if self
+            .submitted
+            .iter()
+            .flat_map(|batch| &batch.ops)
+            .any(is_message)
         {
-            return Err(StoreError::fatal("disk on fire"));
+            match &mut self.mood {
+                Mood::Well | Mood::Full(0) => {}
+                Mood::Full(times) => {
+                    *times -= 1;
+                    return Err(StoreError::no_room("full"));
+                }
+                Mood::Fails => return Err(StoreError::fatal("disk on fire")),
+                Mood::Panics => panic!("told to"),
+            }
         }
         let mut newest = None;
         for batch in self.submitted.drain(..) {
@@ -251,12 +304,12 @@ pub struct Bed {
 
 impl Bed {
     /// Runs echo faces; `adjust` changes the configuration.
-    pub fn start(adjust: impl FnOnce(&mut Config)) -> Self {
-        Self::start_with(TestStore::new(true, false), adjust)
+    pub fn start(front: Front, adjust: impl FnOnce(&mut Config)) -> Self {
+        Self::start_with(front, TestStore::new(true, Mood::Well), adjust)
     }
 
     /// The same with a store of one's own.
-    pub fn start_with(store: TestStore, adjust: impl FnOnce(&mut Config)) -> Self {
+    pub fn start_with(front: Front, store: TestStore, adjust: impl FnOnce(&mut Config)) -> Self {
         let socket = TcpListener::bind("127.0.0.1:0").expect("bind");
         let address = socket.local_addr().expect("address");
         let factory: FaceFactory = Arc::new(|_: Now, _: PeerInfo| Box::<Echo>::default());
@@ -277,7 +330,7 @@ impl Bed {
         let run = std::thread::spawn(move || {
             let clock = Clock::start();
             let recovered = Recovered::new(broker, Box::new(store), &clock).expect("recovers");
-            qq_runtime_smol::run(config, recovered, switch, clock)
+            (front.run)(config, recovered, switch, clock)
         });
         Self {
             address,
@@ -288,13 +341,7 @@ impl Bed {
 
     /// A client.
     pub fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.address).expect("connect");
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .expect("time-out");
-        Client {
-            stream: BufReader::new(stream),
-        }
+        Client::connect(self.address)
     }
 
     /// Triggers the drain and waits for its end.
@@ -315,6 +362,16 @@ pub struct Client {
 }
 
 impl Client {
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("connect");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("time-out");
+        Self {
+            stream: BufReader::new(stream),
+        }
+    }
+
     pub fn write(&mut self, bytes: &[u8]) {
         self.stream.get_mut().write_all(bytes).expect("write");
     }
