@@ -4,6 +4,7 @@ mod codec;
 mod encoding;
 mod flow;
 mod frame;
+mod haste;
 mod header;
 mod heartbeat;
 mod link;
@@ -46,6 +47,7 @@ pub fn all() -> Vec<Script> {
         sasl::SCRIPTS,
         quirk::SCRIPTS,
         quirk_python::SCRIPTS,
+        haste::SCRIPTS,
     ]
     .concat()
 }

@@ -290,6 +290,7 @@ impl Connection {
         link.wants_flow = false;
         match &mut link.end {
             super::End::Incoming(incoming) => {
+                incoming.log_dropped();
                 self.partial_bytes.give_back(incoming.bytes());
                 *incoming = super::Incoming::new(0);
                 if let Some(session) = session {

@@ -491,3 +491,39 @@ fn outgoing_abort() {
     }
     assert_eq!(peer.conn.unsent_bytes(), 0);
 }
+
+/// Attach, transfers and the end of the link in one read, before the embedder could answer: no credit was there to send
+/// them (part 2, 2.6.7), nobody is told that they arrived, and nothing of them is kept. Without the end they are borne.
+#[test]
+fn deliveries_behind_an_attach_go_with_a_link_that_was_never_accepted() {
+    const DETACH: &str = "0000001002000000005316c003024341";
+    const END: &str = "0000000c0200000000531745";
+    const CLOSE: &str = "0000000c0200000000531845";
+    for (end, answer) in [(DETACH, 2), (END, 1), (CLOSE, 1)] {
+        let mut peer = Peer::begun(config());
+        peer.is_friendly = false;
+        peer.feed(&[SND, super::XFER0, end].concat());
+        let bodies = peer.bodies();
+        assert_eq!(bodies.len(), answer, "{bodies:?}");
+        if end == DETACH {
+            let [Performative::Attach(attach), Performative::Detach(detach)] = &bodies[..] else {
+                panic!("{bodies:?}");
+            };
+            assert!(attach.target.is_none() && detach.closed && detach.error.is_none());
+            peer.assert_alive();
+        }
+        let events = peer.take_events();
+        assert!(
+            matches!(
+                events[..2],
+                [Event::Attached { .. }, Event::LinkClosed { .. }]
+            ),
+            "{events:?}"
+        );
+        assert!(peer.payloads().is_empty());
+        assert_eq!(peer.conn.partial_bytes.used(), 0);
+    }
+    let mut peer = Peer::begun(config());
+    peer.feed(&[SND, super::XFER0].concat());
+    assert_eq!(peer.payloads().len(), 1);
+}
