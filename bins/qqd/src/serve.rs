@@ -124,6 +124,7 @@ fn broker_config(config: &Config) -> BrokerConfig {
         auto_create_queues: config.defaults.auto_create_queues,
         auto_create_except: config.defaults.auto_create_except.0.clone(),
         auto_create_spec: config.auto_create_spec(),
+        paging: None,
         hash_seed: random(),
     }
 }

@@ -40,7 +40,9 @@ impl Broker {
         let mut producer = self.producers.remove(slot);
         producer.tell_run(&mut self.conns);
         let (conn, port) = (producer.conn, producer.port);
-        self.conns.conn_mut(conn).producers -= 1;
+        let owner = self.conns.conn_mut(conn);
+        owner.producers -= 1;
+        owner.storers -= usize::from(producer.may_store);
         if let Some(key) = producer.key {
             self.links.remove(&(key, Role::Producer));
         }
@@ -56,6 +58,8 @@ impl Broker {
         let (conn, port) = (consumer.conn, consumer.port);
         let queue = &mut self.queues[consumer.queue];
         queue.consumers.remove(&slot);
+        queue.takers -= usize::from(!consumer.is_browsing);
+        self.bytes -= consumer.reader.cost();
         if consumer.is_in_ring {
             queue.ring.retain(|other| *other != slot);
             queue.browse_ring.retain(|other| *other != slot);
@@ -147,10 +151,7 @@ impl Broker {
     /// Forgets a queue without ports and its messages; returns how many there were.
     pub(super) fn apply_deleted(&mut self, slot: usize) -> usize {
         let queue = self.queues.remove(slot);
-        for seq in queue.backlog.positions() {
-            let entry = queue.backlog.entry(seq);
-            self.bytes -= entry.map_or(0, |entry| entry.message.cost());
-        }
+        self.bytes -= queue.backlog.cost();
         self.queue_names.remove(queue.spec.name.as_str());
         self.queue_slots.remove(&queue.id);
         self.timers.remove(&(queue.armed_ms, slot));

@@ -32,6 +32,8 @@ pub(super) struct Conn {
     is_noisy: bool,
     /// How many of its ports are producers.
     pub(super) producers: usize,
+    /// How many of those may send what is to be stored.
+    pub(super) storers: usize,
     /// It was told of memory pressure.
     pub(super) is_pressed: bool,
 }
@@ -44,6 +46,7 @@ impl Conn {
             out: Vec::new(),
             is_noisy: false,
             producers: 0,
+            storers: 0,
             is_pressed: false,
         }
     }

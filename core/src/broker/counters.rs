@@ -1,6 +1,7 @@
 //! Numbers for people and tests: read-only, cheap, exact.
 
 use super::Broker;
+use crate::queue::Queue;
 
 /// What happened since the start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,8 +20,20 @@ pub struct Counters {
     pub queues: usize,
     /// Messages in all queues, those with consumers included.
     pub messages: usize,
-    /// Their cost in bytes (see `Message::cost`).
+    /// Cost in bytes of those whose bodies are in memory (see `Message::cost`).
     pub bytes: usize,
+    /// Messages whose bodies are in memory.
+    pub bodies: usize,
+    /// Messages whose bodies only the store has.
+    pub paged: usize,
+    /// Requests for bodies that the store has not answered.
+    pub fetches: usize,
+    /// Queues that are closed to consumers since the store could not give their messages back.
+    pub damaged: usize,
+    /// Too much is in memory: publishers get no credit (and above the maximum, refusals).
+    pub is_memory_short: bool,
+    /// The store's disk gets full: publishers get no credit, and durable messages are refused.
+    pub is_disk_short: bool,
     /// Messages that consumers hold unsettled.
     pub unsettled: usize,
     /// Open producers.
@@ -50,6 +63,14 @@ pub struct QueueCounters {
     pub messages: usize,
     /// Messages that no consumer has, whether deliverable yet or not.
     pub waiting: usize,
+    /// Messages whose bodies are in memory.
+    pub bodies: usize,
+    /// Messages whose bodies only the store has.
+    pub paged: usize,
+    /// Requests for bodies that the store has not answered.
+    pub fetches: usize,
+    /// The store could not give its messages back: it takes no consumers.
+    pub is_damaged: bool,
     /// Messages that consumers hold unsettled.
     pub unsettled: usize,
     /// Open consumers, browsing ones included.
@@ -58,41 +79,56 @@ pub struct QueueCounters {
     pub producers: usize,
 }
 
+impl Queue {
+    fn counters(&self) -> QueueCounters {
+        let backlog = &self.backlog;
+        QueueCounters {
+            messages: backlog.len(),
+            waiting: backlog.waiting(),
+            bodies: backlog.len() - backlog.away(),
+            paged: backlog.away(),
+            fetches: backlog.asked() + self.reads.len(),
+            is_damaged: self.is_damaged,
+            unsettled: backlog.len() - backlog.waiting(),
+            consumers: self.consumers.len(),
+            producers: self.producers.len(),
+        }
+    }
+}
+
 impl Broker {
     /// The broker's numbers. Walks all queues.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let messages = self
-            .queues
-            .iter()
-            .map(|(_, queue)| queue.backlog.len())
-            .sum();
-        Counters {
+        let mut counters = Counters {
             connections: self.conns.len(),
             queues: self.queues.len(),
-            messages,
             bytes: self.bytes,
+            is_memory_short: self.is_memory_short,
+            is_disk_short: self.is_disk_short,
             unsettled: self.unsettled,
             producers: self.producers.len(),
             consumers: self.consumers.len(),
             expired: self.tally.expired,
             rejected: self.tally.rejected,
             dropped: self.tally.dropped,
+            ..Counters::default()
+        };
+        for (_, queue) in &self.queues {
+            let of_queue = queue.counters();
+            counters.messages += of_queue.messages;
+            counters.bodies += of_queue.bodies;
+            counters.paged += of_queue.paged;
+            counters.fetches += of_queue.fetches;
+            counters.damaged += usize::from(of_queue.is_damaged);
         }
+        counters
     }
 
     /// The numbers of one queue.
     #[must_use]
     pub fn queue_counters(&self, name: &str) -> Option<QueueCounters> {
-        let queue = &self.queues[*self.queue_names.get(name)?];
-        let (messages, waiting) = (queue.backlog.len(), queue.backlog.waiting());
-        Some(QueueCounters {
-            messages,
-            waiting,
-            unsettled: messages - waiting,
-            consumers: queue.consumers.len(),
-            producers: queue.producers.len(),
-        })
+        Some(self.queues[*self.queue_names.get(name)?].counters())
     }
 
     /// How many expiries of a queue are watched; bounded by its messages, whatever was settled since.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{Broker, Now};
-use crate::queue::{Clock, Entry, NEVER_MS, Queue};
+use crate::queue::{Browsed, Clock, Entry, NEVER_MS};
 use crate::vocab::{Delivered, DeliveryId, Notice, Seq};
 
 impl Broker {
@@ -79,7 +79,7 @@ impl Broker {
                 let Some(mut entry) = self.remove_entry(slot, seq) else {
                     continue;
                 };
-                let message = Arc::clone(&entry.message);
+                let message = entry.message.take();
                 delivered(&mut entry, now, delivery, queue_id, seq, message)
             } else {
                 self.unsettled += 1;
@@ -89,7 +89,7 @@ impl Broker {
                     "every delivery of such a consumer enters the list"
                 );
                 let entry = queue.backlog.acquire(seq);
-                let message = Arc::clone(&entry.message);
+                let message = entry.message.clone();
                 delivered(entry, now, delivery, queue_id, seq, message)
             };
             self.conns.tell(conn, Notice::Deliver { port, delivered });
@@ -101,56 +101,74 @@ impl Broker {
     }
 
     fn dispatch_browsers(&mut self, now: Now, at: Clock, slot: usize) {
-        let persisted = self.gate.persisted();
-        let Queue {
-            browse_ring,
-            backlog,
-            id,
-            ..
-        } = &mut self.queues[slot];
-        let mut kept = 0;
-        while kept < browse_ring.len() {
-            let browser = &mut self.consumers[browse_ring[kept]];
-            while browser.sent < browser.limit {
-                let Some(seq) = backlog.next_to_browse(browser.browse_from, persisted) else {
-                    break;
-                };
-                browser.browse_from = seq + 1;
-                let entry = backlog.entry_mut(seq).expect("it was just found");
-                if entry.is_expired(at) {
-                    continue;
-                }
-                let delivery = DeliveryId(browser.sent);
-                browser.sent += 1;
-                let message = Arc::clone(&entry.message);
-                let was_acquired = entry.was_acquired;
-                let delivered = delivered(entry, now, delivery, *id, seq, message);
-                entry.was_acquired = was_acquired;
-                self.conns.tell(
-                    browser.conn,
-                    Notice::Deliver {
-                        port: browser.port,
-                        delivered,
-                    },
-                );
-            }
-            if browser.sent < browser.limit {
-                kept += 1;
+        let mut index = 0;
+        while let Some(&browser) = self.queues[slot].browse_ring.get(index) {
+            if self.serve_browser(now, at, slot, browser) {
+                index += 1;
             } else {
-                browser.is_in_ring = false;
-                browse_ring.remove(kept);
+                self.consumers[browser].is_in_ring = false;
+                self.queues[slot].browse_ring.remove(index);
             }
         }
     }
 
+    /// Shows a browsing consumer what it has permit for; returns whether permit is left.
+    fn serve_browser(&mut self, now: Now, at: Clock, slot: usize, browser_slot: usize) -> bool {
+        let persisted = self.gate.persisted();
+        loop {
+            let queue = &self.queues[slot];
+            let browser = &mut self.consumers[browser_slot];
+            if browser.sent >= browser.limit {
+                return false;
+            }
+            let Some(Browsed { seq, mut entry }) =
+                queue.backlog.next_to_browse(browser.browse_from, persisted)
+            else {
+                return true;
+            };
+            if entry.is_expired(at) {
+                browser.browse_from = seq + 1;
+                continue;
+            }
+            let mut message = entry.message.take();
+            if message.is_none() {
+                let (found, cost) = browser.reader.take(seq);
+                self.bytes -= cost;
+                message = found;
+            }
+            if message.is_none() {
+                self.read(slot, browser_slot, seq);
+                return true;
+            }
+            browser.browse_from = seq + 1;
+            let delivery = DeliveryId(browser.sent);
+            browser.sent += 1;
+            let delivered = delivered(&mut entry, now, delivery, queue.id, seq, message);
+            let port = browser.port;
+            self.conns
+                .tell(browser.conn, Notice::Deliver { port, delivered });
+        }
+    }
+
     /// Everything deliverable is on its way: answers the consumers that asked for that, and takes back what is left of
-    /// their permits, so that nothing follows before a new one.
+    /// their permits, so that nothing follows before a new one. One whose next message only waits for its body is
+    /// answered when that was delivered.
     fn tell_drained(&mut self, slot: usize) {
         if self.queues[slot].draining.is_empty() {
             return;
         }
+        let is_starved = self.queues[slot].backlog.is_starved();
         for consumer_slot in std::mem::take(&mut self.queues[slot].draining) {
             let consumer = &mut self.consumers[consumer_slot];
+            let is_starved = if consumer.is_browsing {
+                consumer.reader.is_waiting
+            } else {
+                is_starved
+            };
+            if is_starved && consumer.sent < consumer.limit && !self.is_draining {
+                self.queues[slot].draining.push(consumer_slot);
+                continue;
+            }
             consumer.is_draining = false;
             consumer.limit = consumer.limit.min(consumer.sent);
             let notice = Notice::Drained {
@@ -186,7 +204,7 @@ fn delivered(
     delivery: DeliveryId,
     queue: crate::vocab::QueueId,
     seq: u64,
-    message: Arc<crate::vocab::Message>,
+    message: Option<Arc<crate::vocab::Message>>,
 ) -> Delivered {
     let first_acquirer = !entry.was_acquired;
     entry.was_acquired = true;
@@ -202,6 +220,6 @@ fn delivered(
             .extra
             .as_ref()
             .and_then(|extra| extra.annotations.clone()),
-        message,
+        message: message.expect("what is not behind the gate has its body"),
     }
 }

@@ -49,6 +49,11 @@ impl Gate {
         self.open.id
     }
 
+    /// Operations of the open batch.
+    pub(super) fn open_len(&self) -> usize {
+        self.open.ops.len()
+    }
+
     /// The newest batch that is safe.
     #[inline]
     pub(super) fn persisted(&self) -> BatchId {

@@ -15,7 +15,9 @@ mod counters;
 mod dispatch;
 mod gate;
 mod open;
+mod paging;
 mod ports;
+mod pressure;
 mod publish;
 mod recover;
 mod settle;
@@ -28,7 +30,7 @@ mod tests;
 
 pub use api::{Action, Event, Now};
 pub use counters::{Counters, QueueCounters};
-pub use spec::{BrokerConfig, Limits, Overflow, QueueSpec};
+pub use spec::{BrokerConfig, Limits, Overflow, Paging, QueueSpec};
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -73,12 +75,14 @@ pub struct Broker {
     actions: VecDeque<Action>,
     /// Cost of all queued messages, bytes.
     bytes: usize,
-    is_pressed: bool,
+    is_memory_short: bool,
+    /// As the store says.
+    is_disk_short: bool,
+    /// Which queue the next look for bodies to page out begins at, while there are too many.
+    sweep_from: usize,
     next_queue: u64,
     /// Serial number of the next consumer.
     next_consumer: u64,
-    /// Arrival times (wall clock) of messages with a time to live, between recovery and [`Broker::recovered`].
-    recovered_arrivals: Vec<(QueueId, u64, i64)>,
     tally: Tally,
     /// Deliveries that consumers hold.
     unsettled: usize,
@@ -109,10 +113,11 @@ impl Broker {
             timers: BTreeSet::new(),
             actions: VecDeque::new(),
             bytes: 0,
-            is_pressed: false,
+            is_memory_short: false,
+            is_disk_short: false,
+            sweep_from: 0,
             next_queue: 1,
             next_consumer: 1,
-            recovered_arrivals: Vec::new(),
             tally: Tally::default(),
             unsettled: 0,
             is_draining: false,
@@ -129,7 +134,7 @@ impl Broker {
             Event::Connected { conn } => self.on_connected(conn),
             Event::Commands { conn, commands } => self.on_commands(now, conn, commands),
             Event::Disconnected { conn } => self.on_disconnected(now, conn),
-            Event::Store(event) => self.on_store(event),
+            Event::Store(event) => self.on_store(now, event),
         }
     }
 
@@ -183,7 +188,7 @@ impl Broker {
         }
     }
 
-    fn on_store(&mut self, event: StoreEvent) {
+    fn on_store(&mut self, now: Now, event: StoreEvent) {
         match event {
             StoreEvent::Persisted { upto } => {
                 for (slot, queue) in self.gate.open_upto(upto, &mut self.conns) {
@@ -192,9 +197,9 @@ impl Broker {
                     }
                 }
             }
-            // Bodies never leave memory so far, so nothing was asked for.
-            StoreEvent::Fetched { .. } | StoreEvent::FetchFailed { .. } => {}
-            StoreEvent::Room { .. } => {}
+            StoreEvent::Fetched { fetch, messages } => self.on_fetched(now, &fetch, messages),
+            StoreEvent::FetchFailed { fetch, text } => self.on_fetch_failed(now, &fetch, &text),
+            StoreEvent::Room { is_short } => self.on_room(is_short),
             StoreEvent::Failed { text } => {
                 self.has_failed = true;
                 self.gate.fail();
@@ -211,7 +216,9 @@ impl Broker {
         let at = now.clock();
         while let Some(slot) = self.dirty.pop() {
             self.dispatch(now, at, slot);
+            self.page(at, slot);
         }
+        self.sweep(at);
         self.delete_outlived(at);
         self.tell_runs();
         self.tell_pressure();

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 
 use super::conn::PortKind;
-use super::ports::{Consumer, LinkOwner, Producer, Role, Target};
+use super::paging::damaged;
+use super::ports::{Consumer, LinkOwner, Producer, Reader, Role, Target};
 use super::{Broker, QueueSpec, quoted};
 use crate::queue::{Chunks, Clock, Lifetime};
 use crate::route::is_predeclared;
@@ -36,7 +37,10 @@ impl Broker {
             last_route: None,
             run: None,
             held: (BatchId(0), 0),
+            may_store: false,
         });
+        // What is not bound to a queue may go to one that is stored.
+        let may_store = queue.is_none_or(|queue| self.queues[queue].is_durable);
         if let Some(queue) = queue {
             self.queues[queue].producers.insert(slot);
         }
@@ -47,6 +51,8 @@ impl Broker {
         let owner = self.conns.conn_mut(conn);
         owner.insert_port(port, PortKind::Producer(slot));
         owner.producers += 1;
+        owner.storers += usize::from(may_store);
+        self.producers[slot].may_store = may_store;
         self.conns.tell(
             conn,
             Notice::ProducerOpened {
@@ -84,6 +90,7 @@ impl Broker {
             is_draining: false,
             unsettled: Chunks::default(),
             browse_from: 0,
+            reader: Reader::default(),
             parked_from: 0,
             has_excluded: false,
         });
@@ -97,6 +104,7 @@ impl Broker {
         let queue = &mut self.queues[queue];
         queue.consumers.insert(slot);
         queue.had_consumer = true;
+        queue.takers += usize::from(!spec.browse);
         let opened = ConsumerOpened {
             kind: NodeKind::Queue,
             name: queue.spec.name.clone(),
@@ -236,7 +244,13 @@ impl Broker {
                 })
             }
             Address::Exchange { name, .. } => Err(no_exchange(&name)),
-            other => self.resolve_queue(conn, port, other),
+            other => {
+                let slot = self.resolve_queue(conn, port, other)?;
+                match self.queues[slot].is_damaged {
+                    true => Err(damaged(&self.queues[slot].spec.name)),
+                    false => Ok(slot),
+                }
+            }
         }
     }
 

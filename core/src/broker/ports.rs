@@ -1,12 +1,15 @@
 //! Producers and consumers.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::conn::{Conns, PortKind};
 use super::{Broker, Now};
 use crate::queue::{Chunks, Clock, View};
 use crate::store::BatchId;
-use crate::vocab::{LinkKey, Notice, Outcome, Port, QueueId, Ticket, Verdict};
+use crate::vocab::{LinkKey, Message, Notice, Outcome, Port, QueueId, Ticket, Verdict};
 
 /// Which end of a link the peer has; part of a link's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,6 +66,8 @@ pub(super) struct Producer {
     pub(super) run: Option<Run>,
     /// Where its newest run stands in the open batch: batch and index.
     pub(super) held: (BatchId, usize),
+    /// Its messages may go to a queue that the store knows.
+    pub(super) may_store: bool,
 }
 
 /// One consumer.
@@ -86,9 +91,39 @@ pub(super) struct Consumer {
     pub(super) unsettled: Chunks<u64>,
     /// Browsing: the next position to look at.
     pub(super) browse_from: u64,
+    /// Browsing: bodies that the index does not have.
+    pub(super) reader: Reader,
     /// See [`View`].
     pub(super) parked_from: u64,
     pub(super) has_excluded: bool,
+}
+
+/// Bodies that a browsing consumer fetched for itself: what it reads is not near the queue's cursor.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    /// By position, oldest first.
+    pub(super) ahead: VecDeque<(u64, Arc<Message>)>,
+    /// More is on its way.
+    pub(super) is_waiting: bool,
+}
+
+impl Reader {
+    /// Takes the body of a position, and drops those before it; also returns what all of these cost.
+    pub(super) fn take(&mut self, seq: u64) -> (Option<Arc<Message>>, usize) {
+        let mut cost = 0;
+        while let Some((at, message)) = self.ahead.pop_front_if(|(at, _)| *at <= seq) {
+            cost += message.cost();
+            if at == seq {
+                return (Some(message), cost);
+            }
+        }
+        (None, cost)
+    }
+
+    /// What it holds costs so much (see `Message::cost`).
+    pub(super) fn cost(&self) -> usize {
+        self.ahead.iter().map(|(_, message)| message.cost()).sum()
+    }
 }
 
 impl Consumer {

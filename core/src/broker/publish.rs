@@ -143,21 +143,25 @@ impl Broker {
         }
         let expires_ms = deadline_ms(now, message.envelope.ttl_ms, queue.spec.message_ttl_ms);
         let is_durable = message.envelope.durable && queue.is_durable;
+        let stored = is_durable.then(|| Arc::clone(&message));
         let mut entry = Entry::new(message, expires_ms, BatchId(0), is_durable);
         if entry.is_expired(at) {
             self.tally.expired += 1;
             return Ok(Taken::Volatile);
         }
-        self.bytes += cost;
-        if is_durable {
+        if let Some(message) = stored {
+            if self.is_disk_short {
+                return Err(Verdict::Rejected(Reason::LimitExceeded));
+            }
             let op = Op::Enqueued(StoredMessage {
-                message: Arc::clone(&entry.message),
+                message,
                 arrived_at_ms: now.wall_ms,
                 places: smallvec::smallvec![(queue.id, Seq(queue.backlog.next_seq()))],
             });
             entry.batch = self.gate.add(op);
             self.gate.wake(slot, queue.id);
         }
+        self.bytes += cost;
         queue.backlog.push(entry, at);
         if !queue.is_dirty {
             queue.is_dirty = true;
@@ -191,7 +195,7 @@ impl Broker {
     pub(super) fn remove_entry(&mut self, slot: usize, seq: u64) -> Option<Entry> {
         let queue = &mut self.queues[slot];
         let entry = queue.backlog.remove(seq)?;
-        self.bytes -= entry.message.cost();
+        self.bytes -= entry.cost();
         if entry.is_durable {
             self.gate.add(Op::Removed {
                 queue: queue.id,
@@ -202,38 +206,6 @@ impl Broker {
             self.outlived.push((slot, queue.id));
         }
         Some(entry)
-    }
-
-    /// Tells connections with producers when memory gets short, and when it is well again.
-    pub(super) fn tell_pressure(&mut self) {
-        let high = self.config.limits.memory_high_bytes;
-        let is_pressed = if self.is_pressed {
-            self.bytes >= high - high / 8
-        } else {
-            self.bytes > high
-        };
-        if is_pressed == self.is_pressed {
-            return;
-        }
-        self.is_pressed = is_pressed;
-        log::info!(
-            "memory pressure {}: {} bytes queued",
-            if is_pressed { "begins" } else { "ends" },
-            self.bytes
-        );
-        for slot in self.conns.slots() {
-            self.press(slot);
-        }
-    }
-
-    /// Tells one connection how memory stands, if it has producers and does not know.
-    pub(super) fn press(&mut self, slot: usize) {
-        let on = self.is_pressed;
-        let conn = self.conns.conn_mut(slot);
-        if conn.is_pressed != on && (conn.producers > 0 || !on) {
-            conn.is_pressed = on;
-            self.conns.tell(slot, crate::vocab::Notice::Pressure { on });
-        }
     }
 
     /// Whether a slot still is that queue.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Broker, Now};
-use crate::queue::{Entry, NEVER_MS};
+use crate::queue::{Arrival, Entry, NEVER_MS};
 use crate::store::{BatchId, Op, StoredMessage};
 
 impl Broker {
@@ -38,7 +38,7 @@ impl Broker {
                 // A store may drop both halves of a pair; the position must not be given again all the same.
                 backlog.reserve_below(seq.0.saturating_add(1));
                 if let Some(entry) = backlog.remove(seq.0) {
-                    self.bytes -= entry.message.cost();
+                    self.bytes -= entry.cost();
                 }
             }
             Op::Returned {
@@ -50,14 +50,13 @@ impl Broker {
                 let Some(&slot) = self.queue_slots.get(&queue) else {
                     return;
                 };
-                let Some(entry) = self.queues[slot].backlog.entry_mut(seq.0) else {
-                    return;
-                };
-                entry.delivery_count = delivery_count;
-                entry.was_acquired = true;
-                if annotations.is_some() {
-                    entry.extra.get_or_insert_default().annotations = annotations;
-                }
+                self.queues[slot].backlog.change(seq.0, |entry| {
+                    entry.delivery_count = delivery_count;
+                    entry.was_acquired = true;
+                    if annotations.is_some() {
+                        entry.extra.get_or_insert_default().annotations = annotations;
+                    }
+                });
             }
         }
     }
@@ -67,22 +66,32 @@ impl Broker {
             let Some(&slot) = self.queue_slots.get(&queue) else {
                 continue;
             };
-            let entry = Entry::new(Arc::clone(&stored.message), NEVER_MS, BatchId(0), true);
-            if !self.queues[slot].backlog.push_at(seq.0, entry) {
+            let message = Arc::clone(&stored.message);
+            let entry = Entry::new(message, NEVER_MS, BatchId(0), true);
+            let can_page = self.config.paging.is_some();
+            let queue = &mut self.queues[slot];
+            // Bodies wait in the store until a consumer comes: a start is not slower for what is queued.
+            let is_new = if can_page && queue.is_durable {
+                queue.backlog.recover_away(seq.0, entry)
+            } else {
+                self.bytes += entry.cost();
+                queue.backlog.recover(seq.0, entry)
+            };
+            if !is_new {
                 log::error!(
                     "the store holds position {} of queue {} twice",
                     seq.0,
-                    queue.0
+                    queue.id.0
                 );
                 continue;
             }
-            self.bytes += stored.message.cost();
-            let has_ttl = stored.message.envelope.ttl_ms.is_some()
-                || stored.message.envelope.expires_at_ms.is_some()
-                || self.queues[slot].spec.message_ttl_ms.is_some();
-            if has_ttl {
-                self.recovered_arrivals
-                    .push((queue, seq.0, stored.arrived_at_ms));
+            let ttl_ms = [stored.message.envelope.ttl_ms, queue.spec.message_ttl_ms];
+            if let Some(ttl_ms) = ttl_ms.into_iter().flatten().min() {
+                queue.backlog.note_arrival(Arrival {
+                    seq: seq.0,
+                    at_ms: stored.arrived_at_ms,
+                    ttl_ms,
+                });
             }
         }
     }
@@ -91,34 +100,11 @@ impl Broker {
     /// cannot be (see [`super::BrokerConfig::check`]) or that exists with other fields is logged and left as it is.
     pub fn recovered(&mut self, now: Now) {
         let at = now.clock();
-        for (queue, seq, arrived_at_ms) in std::mem::take(&mut self.recovered_arrivals) {
-            let Some(&slot) = self.queue_slots.get(&queue) else {
-                continue;
-            };
-            let queue_ttl_ms = self.queues[slot].spec.message_ttl_ms;
+        let slots: Vec<usize> = self.queues.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
             let backlog = &mut self.queues[slot].backlog;
-            let Some(entry) = backlog.entry(seq) else {
-                continue;
-            };
-            // A wall clock that was set back must not lengthen a life, one that jumped ahead shortens it: only the
-            // wall clock spans two processes.
-            let spent_ms = u64::try_from(at.wall_ms.saturating_sub(arrived_at_ms)).unwrap_or(0);
-            let ttl_ms = entry
-                .message
-                .envelope
-                .ttl_ms
-                .unwrap_or(NEVER_MS)
-                .min(queue_ttl_ms.unwrap_or(NEVER_MS));
-            let expires_ms = if ttl_ms == NEVER_MS {
-                NEVER_MS
-            } else {
-                now.mono_ms_up()
-                    .saturating_add(ttl_ms.saturating_sub(spent_ms))
-            };
-            backlog.set_expiry(seq, expires_ms, at);
-            if self.queues[slot].backlog.expiry_ms() < self.queues[slot].armed_ms {
-                self.arm(slot);
-            }
+            backlog.start_expiry(at, now.mono_ms_up());
+            self.arm(slot);
         }
         for spec in self.config.queues.clone() {
             if let Err(refusal) = self.declare_queue(spec, None) {

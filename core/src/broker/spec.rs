@@ -93,6 +93,31 @@ impl Default for Limits {
     }
 }
 
+/// How many bodies a broker keeps in memory when its store can give them back.
+///
+/// The numbers are aims, not walls: what the store does not have (transient messages, and durable ones until they are
+/// safe) stays in memory, and so does what consumers hold; `Limits` bounds the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paging {
+    /// Messages of one queue that are kept ready ahead of its consumers. A queue with less than twice as many in memory
+    /// is left alone.
+    pub window_len: usize,
+    /// The same in bytes of payload.
+    pub window_bytes: usize,
+    /// Bytes of all queued messages in memory (see `Message::cost`) above which every queue gets an eighth of its window.
+    pub cache_bytes: usize,
+}
+
+impl Default for Paging {
+    fn default() -> Self {
+        Self {
+            window_len: 2_048,
+            window_bytes: 4 << 20,
+            cache_bytes: 64 << 20,
+        }
+    }
+}
+
 /// Everything a broker is started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrokerConfig {
@@ -106,6 +131,9 @@ pub struct BrokerConfig {
     pub auto_create_except: Vec<String>,
     /// What a queue made on attach is like; its name is that of the address, and it is never exclusive.
     pub auto_create_spec: QueueSpec,
+    /// Leave bodies that the store keeps to the store while they are far from their turn. Only for a store whose
+    /// `Store::fetch` gives back what it was given; none keeps every body in memory.
+    pub paging: Option<Paging>,
     /// Seed of the hash maps: any number, other in every run except when a run is to be repeated.
     pub hash_seed: u64,
 }

@@ -3,6 +3,14 @@
 use super::{Broker, Now};
 use crate::queue::NEVER_MS;
 
+/// Messages that expire in one go. The rest follows at once, but in batches of their own and after what came meanwhile.
+const EXPIRED_MAX: usize = 10_000;
+
+/// Operations in the open batch above which no more expired messages are added, and how long to wait then: the store is
+/// slow, and the messages are not delivered any more anyway.
+const OPEN_OPS_MAX: usize = 65_536;
+const PAUSE_MS: u64 = 10;
+
 impl Broker {
     /// The time of [`Broker::poll_timeout`] came: removes expired messages. [`Broker::flush`] comes next.
     pub fn handle_timeout(&mut self, now: Now) {
@@ -10,17 +18,21 @@ impl Broker {
             return;
         }
         let at = now.clock();
-        while let Some(&(at_ms, slot)) = self.timers.first()
+        let mut left = EXPIRED_MAX;
+        while left > 0
+            && let Some(&(at_ms, slot)) = self.timers.first()
             && at_ms <= at.mono_ms
         {
-            self.timers.pop_first();
-            self.queues[slot].armed_ms = NEVER_MS;
-            while let Some(seq) = self.queues[slot].backlog.pop_expired(at) {
+            if self.gate.open_len() >= OPEN_OPS_MAX {
+                self.arm_at(slot, at.mono_ms.saturating_add(PAUSE_MS));
+                continue;
+            }
+            let expired = self.queues[slot].backlog.take_expired(at, left);
+            left = left.saturating_sub(expired.len());
+            for seq in expired {
                 self.expire(slot, seq);
             }
-            if self.queues[slot].backlog.expiry_ms() != NEVER_MS {
-                self.arm(slot);
-            }
+            self.arm(slot);
         }
     }
 
@@ -35,9 +47,16 @@ impl Broker {
 
     /// Sets the queue's timer to its next expiry.
     pub(super) fn arm(&mut self, slot: usize) {
+        let next_ms = self.queues[slot].backlog.expiry_ms();
+        self.arm_at(slot, next_ms);
+    }
+
+    fn arm_at(&mut self, slot: usize, at_ms: u64) {
         let queue = &mut self.queues[slot];
         self.timers.remove(&(queue.armed_ms, slot));
-        queue.armed_ms = queue.backlog.expiry_ms();
-        self.timers.insert((queue.armed_ms, slot));
+        queue.armed_ms = at_ms;
+        if at_ms != NEVER_MS {
+            self.timers.insert((at_ms, slot));
+        }
     }
 }

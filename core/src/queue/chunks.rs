@@ -2,42 +2,72 @@
 //!
 //! Both a queue's index and a consumer's unsettled deliveries are such lists: numbers only grow, look-up is by number,
 //! and most elements leave near the front, but one may stay for hours. A ring would then keep the room of everything
-//! that followed; here an emptied chunk costs 32 bytes per 128 numbers.
+//! that followed; here an emptied chunk costs some 40 bytes per 128 numbers.
+//!
+//! A chunk can be packed into another form that takes less room. Packed elements are found by [`Chunks::live_from`] but
+//! not by [`Chunks::entry`], so the usual look-up does not pay for it.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
-const CHUNK_LEN: u64 = 128;
+pub(crate) const CHUNK_LEN: u64 = 128;
+
+/// The small form of a chunk.
+pub(crate) trait Packed {
+    /// The first slot at or after `slot` that has an element.
+    fn live_from(&self, slot: usize) -> Option<usize>;
+    /// The last slot at or before `slot` that has an element.
+    fn live_up_to(&self, slot: usize) -> Option<usize>;
+}
+
+/// The small form of lists that are never packed: no value of it exists, and it takes no room.
+#[derive(Debug)]
+pub(crate) enum Never {}
+
+impl Packed for Never {
+    fn live_from(&self, _: usize) -> Option<usize> {
+        match *self {}
+    }
+
+    fn live_up_to(&self, _: usize) -> Option<usize> {
+        match *self {}
+    }
+}
 
 #[derive(Debug)]
-struct Chunk<T> {
-    /// Shorter than [`CHUNK_LEN`] while it is the last one, empty once nothing in it is left.
+struct Chunk<T, P> {
+    /// Shorter than [`CHUNK_LEN`] while it is the last one, empty while it is packed and once nothing in it is left.
     slots: Vec<Option<T>>,
+    packed: Option<P>,
     live: u32,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Chunks<T> {
-    chunks: VecDeque<Chunk<T>>,
+pub(crate) struct Chunks<T, P = Never> {
+    chunks: VecDeque<Chunk<T, P>>,
     /// The number of the first slot of the first chunk.
     base: u64,
     /// The number that the next element gets.
     next: u64,
     live: usize,
+    /// How many of those are packed.
+    packed: usize,
 }
 
-impl<T> Default for Chunks<T> {
+impl<T, P> Default for Chunks<T, P> {
     fn default() -> Self {
         Self {
             chunks: VecDeque::new(),
             base: 0,
             next: 0,
             live: 0,
+            packed: 0,
         }
     }
 }
 
-impl<T> Chunks<T> {
+impl<T, P: Packed> Chunks<T, P> {
     /// How many elements there are.
     pub(crate) fn len(&self) -> usize {
         self.live
@@ -82,7 +112,11 @@ impl<T> Chunks<T> {
         {
             last.slots = Vec::new();
         }
-        self.chunks.push_back(Chunk { slots, live: 0 });
+        self.chunks.push_back(Chunk {
+            slots,
+            packed: None,
+            live: 0,
+        });
         self.drop_front();
     }
 
@@ -153,6 +187,7 @@ impl<T> Chunks<T> {
         self.chunks.truncate(1);
         if let Some(chunk) = self.chunks.front_mut() {
             chunk.slots.clear();
+            chunk.packed = None;
         }
         self.base = self.next;
     }
@@ -175,7 +210,11 @@ impl<T> Chunks<T> {
                 number = self.base + (index as u64 + 1) * CHUNK_LEN;
                 continue;
             }
-            match chunk.slots.get(slot..)?.iter().position(Option::is_some) {
+            let found = match &chunk.packed {
+                Some(packed) => packed.live_from(slot).map(|found| found - slot),
+                None => chunk.slots.get(slot..)?.iter().position(Option::is_some),
+            };
+            match found {
                 Some(ahead) => return Some(number + ahead as u64),
                 None => number = self.base + (index as u64 + 1) * CHUNK_LEN,
             }
@@ -189,14 +228,123 @@ impl<T> Chunks<T> {
         loop {
             let (index, slot) = self.position(number)?;
             let chunk = self.chunks.get(index)?;
-            let end = (slot + 1).min(chunk.slots.len());
-            if chunk.live > 0
-                && let Some(found) = chunk.slots[..end].iter().rposition(Option::is_some)
-            {
+            let found = match &chunk.packed {
+                _ if chunk.live == 0 => None,
+                Some(packed) => packed.live_up_to(slot),
+                None => {
+                    let end = (slot + 1).min(chunk.slots.len());
+                    chunk.slots[..end].iter().rposition(Option::is_some)
+                }
+            };
+            if let Some(found) = found {
                 return Some(self.base + index as u64 * CHUNK_LEN + found as u64);
             }
             number = (self.base + index as u64 * CHUNK_LEN).checked_sub(1)?;
         }
+    }
+
+    /// How many chunks there are.
+    pub(crate) fn chunk_count(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// The elements that are not packed, in order.
+    pub(crate) fn unpacked(&self) -> impl Iterator<Item = &T> {
+        self.chunks
+            .iter()
+            .filter(|chunk| chunk.live > 0)
+            .flat_map(|chunk| chunk.slots.iter().flatten())
+    }
+
+    /// All packed chunks, in order.
+    pub(crate) fn packed_chunks(&self) -> impl Iterator<Item = &P> {
+        self.chunks.iter().filter_map(|chunk| chunk.packed.as_ref())
+    }
+
+    /// How many elements are packed.
+    pub(crate) fn packed_len(&self) -> usize {
+        self.packed
+    }
+
+    /// The numbers of the chunk that holds `number`, whether all of them are given yet or not.
+    pub(crate) fn chunk_of(&self, number: u64) -> Range<u64> {
+        let first = number - (number - self.base) % CHUNK_LEN;
+        first..first + CHUNK_LEN
+    }
+
+    /// The packed chunk that holds `number`, and its slot there.
+    pub(crate) fn packed(&self, number: u64) -> Option<(&P, usize)> {
+        let (index, slot) = self.position(number)?;
+        Some((self.chunks.get(index)?.packed.as_ref()?, slot))
+    }
+
+    /// As [`Chunks::packed`]; elements are taken out by [`Chunks::take_packed`] alone.
+    pub(crate) fn packed_mut(&mut self, number: u64) -> Option<(&mut P, usize)> {
+        let (index, slot) = self.position(number)?;
+        Some((self.chunks.get_mut(index)?.packed.as_mut()?, slot))
+    }
+
+    /// Packs the chunk that holds `number` by `pack`, which may decline and leave the slots as they are. The chunk must be
+    /// complete and not the last one; returns whether it is packed now.
+    pub(crate) fn pack(
+        &mut self,
+        number: u64,
+        pack: impl FnOnce(&mut [Option<T>]) -> Option<P>,
+    ) -> bool {
+        let Some((index, _)) = self.position(number) else {
+            return false;
+        };
+        if index + 1 >= self.chunks.len() {
+            return false;
+        }
+        let chunk = &mut self.chunks[index];
+        if chunk.packed.is_some() || chunk.live == 0 {
+            return false;
+        }
+        let Some(packed) = pack(&mut chunk.slots) else {
+            return false;
+        };
+        chunk.packed = Some(packed);
+        chunk.slots = Vec::new();
+        self.packed += chunk.live as usize;
+        true
+    }
+
+    /// Brings a packed chunk back into the usual form; returns whether it was packed.
+    pub(crate) fn unpack(&mut self, number: u64, unpack: impl FnOnce(P) -> Vec<Option<T>>) -> bool {
+        let Some((index, _)) = self.position(number) else {
+            return false;
+        };
+        let Some(chunk) = self.chunks.get_mut(index) else {
+            return false;
+        };
+        let Some(packed) = chunk.packed.take() else {
+            return false;
+        };
+        chunk.slots = unpack(packed);
+        self.packed -= chunk.live as usize;
+        true
+    }
+
+    /// Takes an element out of a packed chunk by `take`; its number is never given again.
+    pub(crate) fn take_packed(
+        &mut self,
+        number: u64,
+        take: impl FnOnce(&mut P, usize) -> Option<T>,
+    ) -> Option<T> {
+        let (index, slot) = self.position(number)?;
+        let chunk = self.chunks.get_mut(index)?;
+        let value = take(chunk.packed.as_mut()?, slot)?;
+        chunk.live -= 1;
+        self.live -= 1;
+        self.packed -= 1;
+        if self.live == 0 {
+            self.restart();
+        } else if chunk.live == 0 {
+            chunk.packed = None;
+            self.drop_front();
+        }
+        Some(value)
     }
 }
 
@@ -206,7 +354,7 @@ mod tests {
 
     #[test]
     fn one_old_element_keeps_only_its_own_chunk() {
-        let mut list = Chunks::default();
+        let mut list = Chunks::<_>::default();
         for number in 0..100_000u64 {
             assert_eq!(list.push(number), number);
         }
@@ -229,7 +377,7 @@ mod tests {
 
     #[test]
     fn numbers_taken_twice_or_never_given_are_nothing() {
-        let mut list = Chunks::default();
+        let mut list = Chunks::<_>::default();
         list.push('a');
         list.push('b');
         assert_eq!(list.take(0), Some('a'));
@@ -242,7 +390,7 @@ mod tests {
 
     #[test]
     fn skipping_leaves_gaps_without_elements() {
-        let mut list = Chunks::default();
+        let mut list = Chunks::<_>::default();
         list.skip_to(5);
         assert_eq!(list.push('a'), 5);
         list.skip_to(1_000);
@@ -259,7 +407,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn behaves_like_a_map(steps in proptest::collection::vec((0u8..8, 0u64..600), 1..600)) {
-            let mut list = Chunks::default();
+            let mut list = Chunks::<_>::default();
             let mut model = std::collections::BTreeMap::new();
             let mut next = 0u64;
             for (kind, argument) in steps {

@@ -2,9 +2,17 @@
 
 mod backlog;
 mod chunks;
+mod cold;
+mod column;
+mod entry;
+mod expiry;
+mod window;
 
-pub(crate) use backlog::{Backlog, Clock, Entry, Extra, NEVER_MS, View};
+pub(crate) use backlog::{Backlog, Browsed, View};
 pub(crate) use chunks::Chunks;
+pub(crate) use cold::Arrival;
+pub(crate) use entry::{Clock, Entry, Extra, NEVER_MS};
+pub(crate) use window::{Missing, Share, Span};
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -50,6 +58,20 @@ pub(crate) struct Queue {
     pub(crate) is_dirty: bool,
     /// For which moment the broker has a timer.
     pub(crate) armed_ms: u64,
+    /// How many of the consumers take what they read.
+    pub(crate) takers: usize,
+    /// Bodies that browsing consumers asked for.
+    pub(crate) reads: Vec<Read>,
+    /// The store could not give its messages back: no consumer may read on.
+    pub(crate) is_damaged: bool,
+}
+
+/// Bodies that one browsing consumer asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub(crate) span: Span,
+    /// Slot and serial number of the consumer.
+    pub(crate) consumer: (usize, u64),
 }
 
 impl Queue {
@@ -70,6 +92,9 @@ impl Queue {
             excluders: Vec::new(),
             is_dirty: false,
             armed_ms: NEVER_MS,
+            takers: 0,
+            reads: Vec::new(),
+            is_damaged: false,
         }
     }
 

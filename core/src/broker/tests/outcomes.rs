@@ -133,20 +133,24 @@ fn se_03_what_is_settled_or_unknown_is_ignored() {
     rig.settle(B, C, 77, 77, Outcome::Released);
     let after = QueueCounters {
         messages: 1,
+        bodies: 1,
         waiting: 0,
         unsettled: 1,
         consumers: 1,
         producers: 1,
+        ..QueueCounters::default()
     };
     assert_eq!(counters(&rig), after);
     rig.settle(B, C, 0, 200, Outcome::Released);
     rig.settle(B, C, 0, 200, failed());
     let after = QueueCounters {
         messages: 1,
+        bodies: 1,
         waiting: 1,
         unsettled: 0,
         consumers: 1,
         producers: 1,
+        ..QueueCounters::default()
     };
     assert_eq!(counters(&rig), after);
     assert_eq!(rig.broker.counters().rejected, 0);

@@ -1,0 +1,205 @@
+//! Bodies that the store keeps for the broker: which leave memory, which are fetched ahead of need, and what follows
+//! when the store cannot give one back.
+
+use std::sync::Arc;
+
+use super::{Action, Broker, Now, Paging, quoted};
+use crate::queue::{Clock, Missing, Read, Share, Span};
+use crate::store::Fetch;
+use crate::vocab::{Message, Port, Reason, Refusal, Seq};
+
+/// Queues that are looked at in one flush while too much is in memory.
+const SWEEP_MAX: usize = 8;
+
+/// What a browsing consumer fetches at a time.
+const READ_SHARE: Share = Share {
+    len: 256,
+    bytes: 512 << 10,
+};
+
+impl Paging {
+    /// What one queue may have in memory.
+    fn share(&self, bytes: usize) -> Share {
+        let part = if bytes > self.cache_bytes { 8 } else { 1 };
+        Share {
+            len: self.window_len / part,
+            bytes: self.window_bytes / part,
+        }
+    }
+}
+
+impl Broker {
+    /// Brings what a queue has in memory into line with where its consumers are.
+    pub(super) fn page(&mut self, at: Clock, slot: usize) {
+        let Some(paging) = self.config.paging else {
+            return;
+        };
+        let Some(queue) = self.queues.get_mut(slot).filter(|queue| queue.is_durable) else {
+            return;
+        };
+        let share = paging.share(self.bytes);
+        self.bytes -= queue.backlog.page_out(share, self.gate.persisted(), at);
+        if queue.takers == 0 || queue.is_damaged || queue.backlog.away() == 0 {
+            return;
+        }
+        let queue_id = queue.id;
+        for span in queue.backlog.page_in(share, at) {
+            self.actions.push_back(fetch(queue_id, span));
+        }
+    }
+
+    /// Looks at some queues that nothing happened to, while there are more bodies in memory than there should be.
+    pub(super) fn sweep(&mut self, at: Clock) {
+        let Some(paging) = self.config.paging else {
+            return;
+        };
+        let mut left = SWEEP_MAX.min(self.queues.len());
+        while left > 0 && self.bytes > paging.cache_bytes {
+            left -= 1;
+            let from = self.sweep_from;
+            let next = (from..self.queues.capacity()).find(|slot| self.queues.contains(*slot));
+            self.sweep_from = next.map_or(0, |slot| slot + 1);
+            if let Some(slot) = next {
+                self.page(at, slot);
+            }
+        }
+    }
+
+    /// Asks for the bodies that a browsing consumer comes to.
+    pub(super) fn read(&mut self, slot: usize, consumer: usize, seq: u64) {
+        let reader = &mut self.consumers[consumer];
+        if reader.reader.is_waiting {
+            return;
+        }
+        reader.reader.is_waiting = true;
+        let queue = &mut self.queues[slot];
+        let span = queue.backlog.span_to_read(seq, READ_SHARE);
+        queue.reads.push(Read {
+            span,
+            consumer: (consumer, reader.serial),
+        });
+        self.actions.push_back(fetch(queue.id, span));
+    }
+
+    /// Bodies came. What nobody asked for any more is dropped.
+    pub(super) fn on_fetched(
+        &mut self,
+        now: Now,
+        fetch: &Fetch,
+        messages: Vec<(Seq, Arc<Message>)>,
+    ) {
+        let Some(&slot) = self.queue_slots.get(&fetch.queue) else {
+            return;
+        };
+        let span = span(fetch);
+        let queue = &mut self.queues[slot];
+        let missing = if queue.backlog.forget_asked(span) {
+            let (cost, missing) = queue.backlog.install(span, messages);
+            self.bytes += cost;
+            missing
+        } else {
+            self.take_read(slot, span)
+                .and_then(|consumer| self.hand_to_reader(slot, consumer, span, messages))
+        };
+        if let Some(Missing(seq)) = missing {
+            let text = format!("there is no sound message at position {seq}");
+            return self.damage(now, slot, &text);
+        }
+        self.mark_dirty(slot);
+    }
+
+    fn take_read(&mut self, slot: usize, span: Span) -> Option<(usize, u64)> {
+        let reads = &mut self.queues[slot].reads;
+        let found = reads.iter().position(|read| read.span == span)?;
+        Some(reads.remove(found).consumer)
+    }
+
+    /// Gives bodies to the browsing consumer that asked, if it is still there.
+    fn hand_to_reader(
+        &mut self,
+        slot: usize,
+        (consumer, serial): (usize, u64),
+        span: Span,
+        messages: Vec<(Seq, Arc<Message>)>,
+    ) -> Option<Missing> {
+        let found = self
+            .consumers
+            .get_mut(consumer)
+            .filter(|found| found.serial == serial)?;
+        found.reader.is_waiting = false;
+        let missing = self.queues[slot].backlog.first_unread(span, &messages);
+        if missing.is_none() {
+            for (Seq(seq), message) in messages {
+                if seq >= found.browse_from {
+                    self.bytes += message.cost();
+                    found.reader.ahead.push_back((seq, message));
+                }
+            }
+        }
+        missing
+    }
+
+    /// Bodies did not come.
+    pub(super) fn on_fetch_failed(&mut self, now: Now, fetch: &Fetch, text: &str) {
+        let Some(&slot) = self.queue_slots.get(&fetch.queue) else {
+            return;
+        };
+        let span = span(fetch);
+        if !self.queues[slot].backlog.forget_asked(span) && self.take_read(slot, span).is_none() {
+            return;
+        }
+        self.damage(now, slot, text);
+    }
+
+    /// Closes a queue to its consumers: what comes next in it cannot be read, and nothing may be skipped in silence.
+    fn damage(&mut self, now: Now, slot: usize, text: &str) {
+        let queue = &mut self.queues[slot];
+        if std::mem::replace(&mut queue.is_damaged, true) {
+            return;
+        }
+        log::error!(
+            "the queue {} is damaged and takes no consumers until it is repaired (qqd --check-store) or deleted: {text}",
+            quoted(&queue.spec.name)
+        );
+        let refusal = damaged(&queue.spec.name);
+        let ports: Vec<(usize, Port)> = queue
+            .consumers
+            .iter()
+            .map(|consumer| {
+                (
+                    self.consumers[*consumer].conn,
+                    self.consumers[*consumer].port,
+                )
+            })
+            .collect();
+        for (conn, port) in ports {
+            self.evict(now.clock(), conn, port, refusal.clone());
+        }
+    }
+}
+
+/// Why a damaged queue takes no consumers.
+pub(super) fn damaged(name: &str) -> Refusal {
+    Refusal {
+        reason: Reason::Internal,
+        text: format!(
+            "messages of the queue {} are damaged on disk; stop the broker and run qqd --check-store",
+            quoted(name)
+        ),
+    }
+}
+
+fn fetch(queue: crate::vocab::QueueId, span: Span) -> Action {
+    Action::Fetch(Fetch {
+        queue,
+        first: Seq(span.first),
+        count: span.count,
+    })
+}
+
+fn span(fetch: &Fetch) -> Span {
+    Span {
+        first: fetch.first.0,
+        count: fetch.count,
+    }
+}

@@ -1,0 +1,163 @@
+//! A message as a queue's index knows it: with its body, or without while only the store has that.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use crate::store::BatchId;
+use crate::vocab::Message;
+
+/// A deadline that never comes.
+pub(crate) const NEVER_MS: u64 = u64::MAX;
+
+/// The batch of an entry whose body is away: never persisted, so that the one comparison with which the gate keeps back
+/// what is not safe yet also keeps back what is not there.
+const AWAY: BatchId = BatchId(u64::MAX);
+
+/// A moment in whole milliseconds, rounded down.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    pub(crate) mono_ms: u64,
+    pub(crate) wall_ms: i64,
+}
+
+/// What few messages have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extra {
+    /// Annotations that consumers added.
+    pub(crate) annotations: Option<Bytes>,
+    /// Consumers (by serial number) that must not get it again.
+    pub(crate) excluded: SmallVec<[u64; 2]>,
+    /// End of its life by the wall clock.
+    pub(crate) expires_at_ms: Option<i64>,
+}
+
+/// A message in a queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// None while only the store has it; then no consumer has it.
+    pub(crate) message: Option<Arc<Message>>,
+    /// End of its time to live, monotonic milliseconds.
+    pub(crate) expires_ms: u64,
+    /// The batch that makes it safe; zero when nothing has to. Until that is persisted, it waits behind the gate.
+    pub(crate) batch: BatchId,
+    pub(crate) extra: Option<Box<Extra>>,
+    /// Bytes of its payload.
+    pub(crate) payload_len: u32,
+    pub(crate) delivery_count: u32,
+    /// A consumer has it.
+    pub(crate) is_acquired: bool,
+    /// A consumer had it before.
+    pub(crate) was_acquired: bool,
+    /// The store knows it.
+    pub(crate) is_durable: bool,
+}
+
+impl Entry {
+    #[inline]
+    pub(crate) fn new(
+        message: Arc<Message>,
+        expires_ms: u64,
+        batch: BatchId,
+        is_durable: bool,
+    ) -> Self {
+        let envelope = &message.envelope;
+        let delivery_count = envelope.delivery_count;
+        let extra = envelope.expires_at_ms.map(|expires_at_ms| {
+            Box::new(Extra {
+                expires_at_ms: Some(expires_at_ms),
+                ..Extra::default()
+            })
+        });
+        Self {
+            payload_len: payload_len(&message),
+            message: Some(message),
+            expires_ms,
+            batch,
+            extra,
+            delivery_count,
+            is_acquired: false,
+            was_acquired: false,
+            is_durable,
+        }
+    }
+
+    /// Past its time to live, or past its absolute expiry time by the wall clock.
+    #[inline]
+    pub(crate) fn is_expired(&self, at: Clock) -> bool {
+        self.expires_ms <= at.mono_ms
+            || self
+                .expires_at_ms()
+                .is_some_and(|limit_ms| limit_ms <= at.wall_ms)
+    }
+
+    #[inline]
+    pub(crate) fn expires_at_ms(&self) -> Option<i64> {
+        self.extra.as_ref()?.expires_at_ms
+    }
+
+    /// When to look whether it is expired, on the monotonic clock.
+    pub(super) fn check_ms(&self, at: Clock) -> u64 {
+        check_ms(self.expires_ms, self.expires_at_ms(), at, 0)
+    }
+
+    /// What its body costs in memory now (see `Message::cost`).
+    #[inline]
+    pub(crate) fn cost(&self) -> usize {
+        self.message.as_ref().map_or(0, |message| message.cost())
+    }
+
+    #[inline]
+    pub(crate) fn is_away(&self) -> bool {
+        self.message.is_none()
+    }
+
+    /// Whether the store can give the body back.
+    pub(super) fn can_leave(&self, persisted: BatchId) -> bool {
+        self.is_durable && !self.is_acquired && self.batch <= persisted
+    }
+
+    /// Leaves the body to the store; returns what it cost.
+    pub(super) fn send_away(&mut self) -> usize {
+        let cost = self.cost();
+        self.message = None;
+        self.batch = AWAY;
+        cost
+    }
+
+    /// Takes the body back.
+    pub(super) fn bring_back(&mut self, message: Arc<Message>) {
+        self.message = Some(message);
+        self.batch = BatchId(0);
+    }
+
+    /// Whether it has more than a packed chunk has columns for.
+    pub(super) fn is_special(&self) -> bool {
+        !self.is_away()
+            || self
+                .extra
+                .as_ref()
+                .is_some_and(|extra| extra.annotations.is_some() || !extra.excluded.is_empty())
+    }
+}
+
+/// Length of the payload as the index counts it.
+pub(crate) fn payload_len(message: &Message) -> u32 {
+    u32::try_from(message.payload.len()).unwrap_or(u32::MAX)
+}
+
+/// When to look whether a message is expired, on the monotonic clock; not before `floor_ms` for the wall clock's sake, so
+/// that one which stands still or goes back is not asked every millisecond.
+pub(super) fn check_ms(
+    expires_ms: u64,
+    expires_at_ms: Option<i64>,
+    at: Clock,
+    floor_ms: u64,
+) -> u64 {
+    let absolute_ms = expires_at_ms.map_or(NEVER_MS, |limit_ms| {
+        let ahead_ms = u64::try_from(limit_ms.saturating_sub(at.wall_ms)).unwrap_or(0);
+        at.mono_ms.saturating_add(ahead_ms).max(floor_ms)
+    });
+    expires_ms.min(absolute_ms)
+}
