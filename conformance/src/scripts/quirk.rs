@@ -93,6 +93,20 @@ pub(super) const SCRIPTS: &[Script] = &[
         "jms: capabilities on open and source, one symbol where an array might stand",
         lone_symbols,
     ),
+    Script::new(
+        AREA,
+        "QU-22",
+        &["2.6.3-e"],
+        "fe2o3: the detach behind a refusal is answered twice",
+        answers_twice,
+    ),
+    Script::new(
+        AREA,
+        "QU-23",
+        &["2.5.2-b"],
+        "erlang: an end whose error names no condition ends the session alone",
+        nameless_end,
+    ),
 ];
 
 fn starts_at_zero(k: &mut Kit) -> Done {
@@ -405,6 +419,58 @@ fn lone_symbols(k: &mut Kit) -> Done {
             .receiver_attach(&format!("r{handle}"), handle, "q1")
             .with("source", source.with("capabilities", capability));
         p.attach(attach)?;
+    }
+    p.close()
+}
+
+/// fe2o3-amqp up to 0.14 sends its detach once when it sees the refusal and once more when the link is dropped. The
+/// second one names a handle without a link, which may end the session; a user of that client then loses all links for
+/// one wrong address.
+fn answers_twice(k: &mut Kit) -> Done {
+    let mut p = k.session()?;
+    p.receiver("r1", 1, "q1")?;
+    let attach = perf("attach")
+        .with("name", "s1")
+        .with("handle", 0u32)
+        .with("role", false)
+        .with("initial-delivery-count", 0u32);
+    p.send(0, attach.with("source", perf("source")));
+    let answer = p.want("attach")?;
+    ensure!(answer.field("target").is_null(), "{answer:?}");
+    p.want("detach")?;
+    for _ in 0..2 {
+        p.send(0, perf("detach").with("handle", 0u32).with("closed", true));
+    }
+    p.pump(200)?;
+    if p.count("end") > 0 {
+        return crate::kit::unsupported("ends the session for a second detach");
+    }
+    p.sync()?;
+    p.sender("s1", 0, "q1")?;
+    p.credit_wait(0)?;
+    p.publish(0, 0, &message::data(b"x"));
+    same!(p.outcome(0)?, "accepted", "outcome on the same handle");
+    p.close()
+}
+
+/// RabbitMQ's Erlang client 3.10 ends sessions with an error of which all fields are null. A broker may call the frame
+/// undecodable, but then a client that wanted to end one session loses its connection.
+fn nameless_end(k: &mut Kit) -> Done {
+    let mut p = k.session()?;
+    p.sender("s1", 0, "q1")?;
+    // end(error(null)) and end(error()), behind each other on one channel.
+    for end in [
+        "0000001502000000005317c0080100531dc0020140",
+        "0000001202000000005317c0050100531d45",
+    ] {
+        p.hex(end);
+        let answer = p.want_where("end or close", |f| ["end", "close"].contains(&f.name()))?;
+        if answer.name() == "close" {
+            return crate::kit::unsupported("takes an end without a condition for an error");
+        }
+        ensure!(answer.field("error").is_null(), "{answer:?}");
+        p.hex(known::BEGIN);
+        p.want("begin")?;
     }
     p.close()
 }

@@ -13,7 +13,7 @@ use super::link::incoming::PayloadRef;
 use super::session::{Channel, SessionState};
 use super::violation::{Scope, Violation};
 use super::{Connection, Side, State};
-use crate::performative::{Performative, SaslPerformative};
+use crate::performative::{End, Performative, SaslPerformative};
 use crate::types::DecodeError;
 
 /// Size of the frame header in bytes.
@@ -218,6 +218,12 @@ impl Connection {
         let body = chunk.slice(frame.body..frame.end);
         let (performative, used) = match Performative::decode(&body) {
             Ok(decoded) => decoded,
+            Err(DecodeError::EndWithoutCondition) => {
+                // Against part 2, 2.8.14, and RabbitMQ's client for Erlang does it. The session is over either way, so
+                // the connection need not be.
+                log::debug!("an end's error names no condition");
+                (Performative::End(End { error: None }), 0)
+            }
             Err(error) => return self.on_undecodable(frame.channel, error),
         };
         log::trace!("channel {}: {performative:?}", frame.channel);
@@ -386,7 +392,7 @@ fn undecodable(error: DecodeError) -> Violation {
     log::debug!("undecodable frame: {error}");
     match error {
         DecodeError::UnknownDescriptor(_) => Violation::UnknownPerformative,
-        DecodeError::FieldMissing(_) => Violation::FieldMissing,
+        DecodeError::FieldMissing(_) | DecodeError::EndWithoutCondition => Violation::FieldMissing,
         _ => Violation::Undecodable,
     }
 }

@@ -68,6 +68,8 @@ use violation::{Scope, Violation};
 
 /// Marks a handle without a link.
 const NO_SLOT: u32 = u32::MAX;
+/// Marks a handle whose link we detached first and the peer then: one more detach is forgiven.
+const LATE_SLOT: u32 = u32::MAX - 1;
 /// Frames of this size must be accepted by everyone (part 2, 2.8.19).
 const FRAME_SIZE_FLOOR: usize = 512;
 /// We never run out of transfers to announce; the number only has to be large and inside the half circle.

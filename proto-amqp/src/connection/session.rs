@@ -17,7 +17,7 @@ use super::link::outgoing::Sent;
 use super::settle::PendingDisposition;
 use super::unsettled::Unsettled;
 use super::violation::Violation;
-use super::{Connection, NO_SLOT};
+use super::{Connection, LATE_SLOT, NO_SLOT};
 use crate::performative::{AmqpError, Begin, End};
 
 /// Where a session is in its life.
@@ -156,14 +156,24 @@ impl Session {
         self.handles_in
             .get(handle as usize)
             .copied()
-            .filter(|slot| *slot != NO_SLOT)
+            .filter(|slot| *slot < LATE_SLOT)
     }
 
-    pub(super) fn free_handle_in(&mut self, handle: u32) {
+    /// The peer's handle leads nowhere from now on. `is_late`: it answered a detach of ours, and may do so twice.
+    pub(super) fn free_handle_in(&mut self, handle: u32, is_late: bool) {
         if let Some(place) = self.handles_in.get_mut(handle as usize) {
-            *place = NO_SLOT;
+            *place = if is_late { LATE_SLOT } else { NO_SLOT };
         }
         trim_handles(&mut self.handles_in);
+    }
+
+    /// Takes the mark of a handle whose detach was answered already. Returns whether there was one.
+    pub(super) fn forgive_detach(&mut self, handle: u32) -> bool {
+        let is_late = self.handles_in.get(handle as usize) == Some(&LATE_SLOT);
+        if is_late {
+            self.free_handle_in(handle, false);
+        }
+        is_late
     }
 
     pub(super) fn take_handle_in(&mut self, handle: u32, slot: u32) {

@@ -55,7 +55,13 @@ impl Performative {
             Some(Attach::DESCRIPTOR) => Self::Attach(Box::new(Attach::read_fields(&mut reader)?)),
             Some(Detach::DESCRIPTOR) => Self::Detach(Detach::read_fields(&mut reader)?),
             Some(Begin::DESCRIPTOR) => Self::Begin(Box::new(Begin::read_fields(&mut reader)?)),
-            Some(End::DESCRIPTOR) => Self::End(End::read_fields(&mut reader)?),
+            Some(End::DESCRIPTOR) => {
+                let end = End::read_fields(&mut reader).map_err(|error| match error {
+                    DecodeError::FieldMissing("condition") => DecodeError::EndWithoutCondition,
+                    other => other,
+                })?;
+                Self::End(end)
+            }
             Some(Open::DESCRIPTOR) => Self::Open(Box::new(Open::read_fields(&mut reader)?)),
             Some(Close::DESCRIPTOR) => Self::Close(Close::read_fields(&mut reader)?),
             _ => return Err(DecodeError::UnknownDescriptor(found)),

@@ -42,6 +42,8 @@ pub enum DecodeError {
         /// The handle of the transfer: the error is the link's alone.
         handle: u32,
     },
+    /// An end whose error names no condition. A variant of its own, because what it means is clear all the same.
+    EndWithoutCondition,
 }
 
 impl fmt::Display for DecodeError {
@@ -70,6 +72,9 @@ impl fmt::Display for DecodeError {
             Self::TooManyFields => f.write_str("a list has more fields than its type"),
             Self::DeliveryTagTooLong { .. } => {
                 f.write_str("a delivery-tag is longer than 32 bytes")
+            }
+            Self::EndWithoutCondition => {
+                f.write_str("the error of an end names no condition, which is mandatory")
             }
         }
     }

@@ -166,7 +166,7 @@ impl Connection {
             ..Attach::default()
         };
         if !self.is_sendable(&frame) {
-            self.remove_link(id.0);
+            self.remove_link(id.0, false);
             return Err(UsageError::TooLarge);
         }
         self.write_on(session, &frame);
@@ -422,11 +422,19 @@ impl Connection {
             .sessions
             .find(session.0)
             .and_then(|session| session.link_in(detach.handle));
-        let (key, link) = slot
-            .and_then(|slot| self.links.at_mut(slot))
-            .ok_or(Violation::HandleUnattached)?;
+        let Some((key, link)) = slot.and_then(|slot| self.links.at_mut(slot)) else {
+            // Some clients (fe2o3-amqp) answer the detach that follows a refusal twice. No harm is done.
+            let known = self.sessions.find_mut(session.0);
+            let is_forgiven = known.is_some_and(|known| known.forgive_detach(detach.handle));
+            return if is_forgiven {
+                Ok(())
+            } else {
+                Err(Violation::HandleUnattached)
+            };
+        };
         let id = LinkId(key);
-        if link.state != LinkState::DetachSent {
+        let is_answer = link.state == LinkState::DetachSent;
+        if !is_answer {
             if link.state == LinkState::AttachReceived {
                 // The embedder has not answered yet, and now need not; attaches and detaches pair up on the wire.
                 self.write_null_attach(id);
@@ -442,7 +450,7 @@ impl Connection {
                 unsettled,
             });
         }
-        self.remove_link(key);
+        self.remove_link(key, is_answer);
         Ok(())
     }
 
@@ -540,13 +548,13 @@ impl Connection {
         self.write_on(session, &frame);
     }
 
-    /// Frees the handles and the slot: both detaches are exchanged.
-    fn remove_link(&mut self, key: Key) {
+    /// Frees the handles and the slot: both detaches are exchanged, the peer's last if `is_answer`.
+    fn remove_link(&mut self, key: Key, is_answer: bool) {
         let Some(link) = self.links.remove(key) else {
             return;
         };
         if let Some(session) = self.sessions.find_mut(link.session.0) {
-            session.free_handle_in(link.handle_in);
+            session.free_handle_in(link.handle_in, is_answer);
             session.free_handle_out(link.handle_out);
         }
     }

@@ -242,6 +242,44 @@ fn detach_by_us() {
     assert!(matches!(peer.bodies()[..], [Performative::Attach(_)]));
 }
 
+/// fe2o3-amqp answers the detach that follows a refusal twice. Once is forgiven, and only where we detached first.
+#[test]
+fn a_second_answer_to_our_detach_is_forgiven_once() {
+    const DETACH: &str = "0000001002000000005316c003024341";
+    let refused = || {
+        let mut peer = Peer::begun(config());
+        peer.is_friendly = false;
+        peer.feed(SND);
+        let link = match &peer.take_events()[..] {
+            [Event::Attached { link, .. }] => *link,
+            other => panic!("{other:?}"),
+        };
+        peer.conn.refuse_link(link, error("no")).expect("waiting");
+        peer.feed(&[DETACH, DETACH].concat());
+        assert_eq!(peer.end_condition(), None);
+        peer
+    };
+    let mut peer = refused();
+    peer.is_friendly = true;
+    peer.assert_alive();
+    peer.attach(SND);
+    let mut thrice = refused();
+    thrice.feed(DETACH);
+    assert_eq!(
+        thrice.end_condition().as_deref(),
+        Some("amqp:session:unattached-handle")
+    );
+    // A mark does not outlive the next link on the handle.
+    let mut peer = refused();
+    peer.is_friendly = true;
+    peer.attach(SND);
+    peer.feed(&[DETACH, DETACH].concat());
+    assert_eq!(
+        peer.end_condition().as_deref(),
+        Some("amqp:session:unattached-handle")
+    );
+}
+
 /// Part 2, 2.8.17: a handle that is taken, one that is not attached, one out of range.
 #[test]
 fn handles() {

@@ -37,6 +37,45 @@ fn td_01_end_and_close() {
     assert!(peer.raw().is_empty());
 }
 
+/// RabbitMQ's client for Erlang ends its sessions with an error that names no condition. The session ends, no more.
+#[test]
+fn an_end_whose_error_names_no_condition_ends_the_session() {
+    // end(error(null)), and end(error()) as an empty list.
+    for end in [
+        "0000001502000000005317c0080100531dc0020140",
+        "0000001202000000005317c0050100531d45",
+    ] {
+        let (mut peer, _) = Peer::attached(config(), SND);
+        peer.feed(end);
+        assert!(matches!(peer.bodies()[..], [Performative::End(_)]), "{end}");
+        let events = peer.take_events();
+        assert!(
+            matches!(
+                events[..],
+                [
+                    Event::LinkClosed { .. },
+                    Event::SessionEnded { error: None, .. }
+                ]
+            ),
+            "{events:?}"
+        );
+        peer.feed(BEGIN);
+        assert!(matches!(peer.bodies()[..], [Performative::Begin(_)]));
+    }
+    // Everywhere else the condition stays mandatory: a detach and a close.
+    for frame in [
+        "0000001402000000005316c00703434100531d45",
+        "0000001202000000005318c0050100531d45",
+    ] {
+        let (mut peer, _) = Peer::attached(config(), SND);
+        peer.feed(frame);
+        assert_eq!(
+            peer.close_condition().as_deref(),
+            Some("amqp:invalid-field")
+        );
+    }
+}
+
 /// Close without end: everything goes with it.
 #[test]
 fn close_alone() {
