@@ -226,6 +226,14 @@ impl Daemon {
         self.status("VmRSS:")
     }
 
+    /// Octets that it made the kernel send to a disk so far.
+    pub fn written(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/io", self.id())).unwrap_or_default();
+        let line = text.lines().find(|l| l.starts_with("write_bytes:"));
+        let number = line.and_then(|l| l.split_whitespace().nth(1));
+        number.and_then(|n| n.parse().ok()).unwrap_or(0)
+    }
+
     /// Open file descriptors.
     pub fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.id())).map_or(0, Iterator::count)

@@ -7,14 +7,19 @@
 //! reported, never asserted.
 
 pub mod client;
+pub mod clock;
 pub mod consumer;
 pub mod daemon;
+pub mod disk;
 pub mod judge;
 pub mod kill;
 pub mod load;
+pub mod order;
 pub mod producer;
 pub mod record;
 pub mod seed;
+pub mod sockets;
+pub mod trace;
 
 pub use seed::Seed;
 

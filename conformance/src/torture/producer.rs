@@ -59,6 +59,8 @@ pub struct Produced {
     pub slowest: Duration,
     /// The connection's end, when it was not ours.
     pub lost: Option<Lost>,
+    /// Port of its end of the connection.
+    pub local_port: u16,
     /// Condition of the last refusal.
     pub condition: String,
 }
@@ -98,12 +100,16 @@ pub fn produce(
             };
         }
     };
+    let result = Produced {
+        local_port: client.local_port(),
+        ..Produced::default()
+    };
     let mut producer = Producer {
         plan,
         client,
         recorder,
         accepted,
-        result: Produced::default(),
+        result,
         next_n: plan.first_n,
         credit: 0,
         in_flight: BTreeMap::new(),

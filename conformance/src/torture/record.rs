@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A message's number: the producer in the upper bits, its counter in the lower 40.
+/// A message's number: the producer in the 20 bits above, its counter in the lower 40.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u64);
 
@@ -24,17 +24,30 @@ impl MessageId {
         self.0 & ((1 << 40) - 1)
     }
 
-    /// The body of this message: its number in 16 hex digits, over and over, so that any 31
-    /// octets in a row name it and any damage shows.
+    /// The body of this message: `m` and its number in 15 hex digits, over and over, so that any
+    /// 31 octets in a row name it and any damage shows.
     pub fn body(self, size: usize) -> Vec<u8> {
-        let word = format!("{:016x}", self.0);
+        let word = format!("m{:015x}", self.0);
         word.bytes().cycle().take(size.max(16)).collect()
     }
 
     /// The number that a body begins with.
     pub fn of_body(body: &[u8]) -> Option<Self> {
-        let word = std::str::from_utf8(body.get(..16)?).ok()?;
+        let word = body.get(..16)?.strip_prefix(b"m")?;
+        if !word.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        let word = std::str::from_utf8(word).ok()?;
         u64::from_str_radix(word, 16).ok().map(Self)
+    }
+
+    /// Every number that appears somewhere in `bytes`, each once, in no order.
+    pub fn all_in(bytes: &[u8]) -> Vec<Self> {
+        let starts = (0..bytes.len()).filter(|i| bytes[*i] == b'm');
+        let mut found: Vec<_> = starts.filter_map(|i| Self::of_body(&bytes[i..])).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
     }
 }
 
@@ -148,4 +161,22 @@ pub fn merge(parts: Vec<Vec<Event>>) -> Vec<Event> {
     let mut all: Vec<Event> = parts.into_iter().flatten().collect();
     all.sort_by_key(|e| e.at_ns);
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_body_names_the_message() {
+        let m = MessageId::new(3, 77);
+        let body = m.body(100);
+        assert_eq!(body.len(), 100);
+        assert_eq!(MessageId::of_body(&body), Some(m));
+        for at in 0..100 - 31 {
+            assert_eq!(MessageId::all_in(&body[at..at + 31]), [m], "from {at}");
+        }
+        assert_eq!((m.producer(), m.n()), (3, 77));
+        assert_eq!(MessageId::of_body(b"m00000000000000"), None);
+    }
 }
