@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use qq_core::face::amqp::{AmqpConfig, AmqpFace};
 use qq_core::face::{Face, FaceFactory, Login};
-use qq_proto_amqp::connection::{Config as ConnectionConfig, SaslConfig};
+use qq_proto_amqp::connection::{Config as ConnectionConfig, SaslConfig, SharedBudget};
 use qq_proto_amqp::types::{Map, Str, Symbol, Value};
 
 use crate::config::Config;
@@ -62,6 +62,9 @@ fn connection_config(config: &Config, mechanisms: Vec<Symbol>) -> ConnectionConf
         incoming_window: limits.session_window.to(),
         message_size_max: limits.message_size_max.value(),
         partial_bytes_max: limits.partial_bytes_max.to(),
+        partial_bytes_node: Some(SharedBudget::new(limits.partial_bytes_node_max.to())),
+        transfers_per_delivery_base: limits.frames_per_message_min.to(),
+        transfers_per_delivery_bytes: limits.bytes_per_frame_min.to(),
         no_progress_frames_max: limits.no_progress_frames_max.to(),
         churn_burst: limits.link_churn_burst.to(),
         churn_rate: limits.link_churn_per_second.to(),

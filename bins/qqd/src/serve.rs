@@ -226,7 +226,9 @@ mod tests {
             first_bytes_timeout = \"10ms\"\nopen_timeout = \"10ms\"\nframe_size_before_open_max = 512\n\
             idle_timeout_peer_min = \"1ms\"\nsessions_max = 1\nlinks_per_session_max = 1\nlinks_max = 1\n\
             link_churn_burst = 1\nlink_churn_per_second = 1\nno_progress_frames_max = 1\nlink_credit = 1\n\
-            session_window = 1\nmessage_size_max = 1\npartial_bytes_max = 1\nunanswered_max = 1\n\
+            session_window = 1\nmessage_size_max = 1\npartial_bytes_max = 1\n\
+            partial_bytes_node_max = 1\nframes_per_message_min = 1\nbytes_per_frame_min = 1\n\
+            login_delay_min = \"0s\"\nlogin_delay_max = \"0s\"\nlogin_failures_per_minute_max = 1\ndisk_free_min = 0\nunanswered_max = 1\n\
             unanswered_bytes_max = 1\nunsent_bytes_max = \"1KiB\"\nslow_reader_timeout = \"10ms\"\nqueues_max = 1\n\
             memory_max = \"1MiB\"\n";
         let highest = "[server]\nmax_frame_size = \"1MiB\"\nidle_timeout = \"24h\"\nio_threads = 256\n\
@@ -237,6 +239,9 @@ mod tests {
             links_per_session_max = 65_536\nlinks_max = 4_096\nlink_churn_burst = 1_000_000\n\
             link_churn_per_second = 1_000_000\nno_progress_frames_max = 1_000_000_000\nlink_credit = 65_536\n\
             session_window = 1_000_000\nmessage_size_max = \"1GiB\"\npartial_bytes_max = \"4GiB\"\n\
+            partial_bytes_node_max = \"1024GiB\"\nframes_per_message_min = 1_000_000\nbytes_per_frame_min = \"1MiB\"\n\
+            login_delay_min = \"10s\"\nlogin_delay_max = \"10s\"\nlogin_failures_per_minute_max = 10_000\n\
+            disk_free_min = \"1048576GiB\"\n\
             unanswered_max = 1_000_000\nunanswered_bytes_max = \"4GiB\"\nunsent_bytes_max = \"4GiB\"\n\
             slow_reader_timeout = \"24h\"\nqueues_max = 10_000_000\nmemory_max = \"1024GiB\"\n";
         for (text, connections, memory) in [(lowest, 1, 1 << 20), (highest, 1_000_000, 1 << 40)] {

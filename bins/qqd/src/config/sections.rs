@@ -37,7 +37,7 @@ impl Default for Server {
             bind_addr: Host(LOOPBACK),
             amqp_port: Number::port(5672),
             max_frame_size: Size::new(131_072, 512, 1 << 20),
-            idle_timeout: Span::new(60_000, 1_000, DAY_MS).or_off(),
+            idle_timeout: Span::new(30_000, 1_000, DAY_MS).or_off(),
             io_threads: Number::new(0, 0, 256),
             drain_grace: Span::new(5_000, 0, HOUR_MS),
             tls_enabled: false,
@@ -73,7 +73,7 @@ impl Server {
             Key::new(
                 "idle_timeout",
                 &mut self.idle_timeout,
-                "silence after which a peer is dropped; half is announced",
+                "idle-time-out that is announced; a peer that is silent for one and a half times as long is dropped",
             ),
             Key::new(
                 "io_threads",
