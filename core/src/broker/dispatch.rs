@@ -79,7 +79,7 @@ impl Broker {
                 let Some(mut entry) = self.remove_entry(slot, seq) else {
                     continue;
                 };
-                let message = entry.message.take();
+                let message = entry.body();
                 delivered(&mut entry, now, delivery, queue_id, seq, message)
             } else {
                 self.unsettled += 1;
@@ -89,7 +89,7 @@ impl Broker {
                     "every delivery of such a consumer enters the list"
                 );
                 let entry = queue.backlog.acquire(seq);
-                let message = entry.message.clone();
+                let message = entry.body();
                 delivered(entry, now, delivery, queue_id, seq, message)
             };
             self.conns.tell(conn, Notice::Deliver { port, delivered });
@@ -136,10 +136,10 @@ impl Broker {
                 self.bytes -= cost;
                 message = found;
             }
-            if message.is_none() {
+            let Some(message) = message else {
                 self.read(slot, browser_slot, seq);
                 return true;
-            }
+            };
             browser.browse_from = seq + 1;
             let delivery = DeliveryId(browser.sent);
             browser.sent += 1;
@@ -204,7 +204,7 @@ fn delivered(
     delivery: DeliveryId,
     queue: crate::vocab::QueueId,
     seq: u64,
-    message: Option<Arc<crate::vocab::Message>>,
+    message: Arc<crate::vocab::Message>,
 ) -> Delivered {
     let first_acquirer = !entry.was_acquired;
     entry.was_acquired = true;
@@ -220,6 +220,6 @@ fn delivered(
             .extra
             .as_ref()
             .and_then(|extra| extra.annotations.clone()),
-        message: message.expect("what is not behind the gate has its body"),
+        message,
     }
 }

@@ -143,18 +143,17 @@ impl Broker {
         }
         let expires_ms = deadline_ms(now, message.envelope.ttl_ms, queue.spec.message_ttl_ms);
         let is_durable = message.envelope.durable && queue.is_durable;
-        let stored = is_durable.then(|| Arc::clone(&message));
         let mut entry = Entry::new(message, expires_ms, BatchId(0), is_durable);
         if entry.is_expired(at) {
             self.tally.expired += 1;
             return Ok(Taken::Volatile);
         }
-        if let Some(message) = stored {
+        if is_durable {
             if self.is_disk_short {
                 return Err(Verdict::Rejected(Reason::LimitExceeded));
             }
             let op = Op::Enqueued(StoredMessage {
-                message,
+                message: entry.body(),
                 arrived_at_ms: now.wall_ms,
                 places: smallvec::smallvec![(queue.id, Seq(queue.backlog.next_seq()))],
             });

@@ -223,22 +223,33 @@ impl Backlog {
     /// Takes a message out for good, wherever it stands.
     #[inline]
     pub(crate) fn remove(&mut self, seq: u64) -> Option<Entry> {
-        let entry = match self.entries.take(seq) {
-            Some(entry) => entry,
-            None => self
-                .entries
-                .take_packed(seq, |cold, slot| cold.take(slot))?,
+        let Some(entry) = self.entries.take(seq) else {
+            return self.remove_packed(seq);
         };
         if !entry.is_acquired {
-            self.leave_waiting(seq);
-            self.waiting -= 1;
-            self.waiting_bytes -= entry.payload_len as usize;
-            if entry.is_away() {
-                self.away -= 1;
-                self.away_bytes -= entry.payload_len as usize;
-            }
+            self.on_removed(seq, &entry);
         }
         Some(entry)
+    }
+
+    #[cold]
+    fn remove_packed(&mut self, seq: u64) -> Option<Entry> {
+        let entry = self
+            .entries
+            .take_packed(seq, |cold, slot| cold.take(slot))?;
+        self.on_removed(seq, &entry);
+        Some(entry)
+    }
+
+    /// A waiting message is gone.
+    fn on_removed(&mut self, seq: u64, entry: &Entry) {
+        self.leave_waiting(seq);
+        self.waiting -= 1;
+        self.waiting_bytes -= entry.payload_len as usize;
+        if entry.is_away() {
+            self.away -= 1;
+            self.away_bytes -= entry.payload_len as usize;
+        }
     }
 
     /// Puts an acquired message back at its position.

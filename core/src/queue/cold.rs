@@ -253,12 +253,7 @@ impl Cold {
 
     fn plain(&self, slot: usize) -> Entry {
         let expires_at_ms = Some(self.expires_at_ms.value(slot)).filter(|ms| *ms != NO_WALL_MS);
-        let extra = expires_at_ms.map(|_| {
-            Box::new(Extra {
-                expires_at_ms,
-                ..Extra::default()
-            })
-        });
+        let extra = expires_at_ms.map(Extra::expiring);
         let mut entry = Entry {
             message: None,
             expires_ms: self.expires_ms.value(slot),

@@ -33,6 +33,16 @@ pub(crate) struct Extra {
     pub(crate) expires_at_ms: Option<i64>,
 }
 
+impl Extra {
+    #[cold]
+    pub(super) fn expiring(expires_at_ms: i64) -> Box<Self> {
+        Box::new(Self {
+            expires_at_ms: Some(expires_at_ms),
+            ..Self::default()
+        })
+    }
+}
+
 /// A message in a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -62,14 +72,8 @@ impl Entry {
         batch: BatchId,
         is_durable: bool,
     ) -> Self {
-        let envelope = &message.envelope;
-        let delivery_count = envelope.delivery_count;
-        let extra = envelope.expires_at_ms.map(|expires_at_ms| {
-            Box::new(Extra {
-                expires_at_ms: Some(expires_at_ms),
-                ..Extra::default()
-            })
-        });
+        let delivery_count = message.envelope.delivery_count;
+        let extra = message.envelope.expires_at_ms.map(Extra::expiring);
         Self {
             payload_len: payload_len(&message),
             message: Some(message),
@@ -108,6 +112,13 @@ impl Entry {
         self.message.as_ref().map_or(0, |message| message.cost())
     }
 
+    /// The body of an entry that has it.
+    #[inline]
+    pub(crate) fn body(&self) -> Arc<Message> {
+        let body = self.message.as_ref();
+        Arc::clone(body.expect("what is not behind the gate has its body"))
+    }
+
     #[inline]
     pub(crate) fn is_away(&self) -> bool {
         self.message.is_none()
@@ -143,6 +154,7 @@ impl Entry {
 }
 
 /// Length of the payload as the index counts it.
+#[inline]
 pub(crate) fn payload_len(message: &Message) -> u32 {
     u32::try_from(message.payload.len()).unwrap_or(u32::MAX)
 }
