@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::task::{Context, Poll, ready};
 
+use qq_runtime::front;
 use smol::Async;
 
 /// Accepts sockets that belong to no IO thread yet.
@@ -18,12 +19,10 @@ impl Acceptor {
             listener: Async::new(listener)?,
         })
     }
+}
 
-    /// The next connection, not blocking. After an error the next call tries again at once.
-    pub(crate) fn poll_accept(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+impl front::Acceptor for Acceptor {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         loop {
             match self.listener.get_ref().accept() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -1,4 +1,4 @@
-//! A connected socket of this runtime. Waiting and doing are apart, so that no buffer is needed for waiting.
+//! A connected socket of this runtime.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice, Read, Write};
@@ -6,6 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
+use qq_runtime::front;
 use smol::Async;
 
 thread_local! {
@@ -22,9 +23,8 @@ pub(crate) struct Socket {
     is_writable: bool,
 }
 
-impl Socket {
-    /// Takes over a socket that does not block.
-    pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
+impl front::Socket for Socket {
+    fn new(stream: TcpStream) -> io::Result<Self> {
         // Without this a small frame waits for the peer's acknowledgement.
         stream.set_nodelay(true)?;
         let stream = Async::new_nonblocking(stream)?;
@@ -35,14 +35,12 @@ impl Socket {
         })
     }
 
-    /// Whether a read may find something; else the task is woken when it may.
-    pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> bool {
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> bool {
         self.is_readable = self.is_readable || self.stream.poll_readable(cx).is_ready();
         self.is_readable
     }
 
-    /// Appends what is there, at most `buffer`'s free capacity, which is not 0. 0 bytes are the end.
-    pub(crate) fn poll_read(
+    fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         buffer: &mut BytesMut,
@@ -71,8 +69,7 @@ impl Socket {
         Poll::Pending
     }
 
-    /// Writes what fits now; else the task is woken when something fits.
-    pub(crate) fn poll_write(
+    fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
@@ -90,8 +87,7 @@ impl Socket {
         }
     }
 
-    /// Tells the peer that nothing more comes.
-    pub(crate) fn shutdown_write(&mut self) {
+    fn shutdown_write(&mut self) {
         // It may be gone already; then there is nobody to tell.
         let _ = self.stream.get_ref().shutdown(Shutdown::Write);
     }

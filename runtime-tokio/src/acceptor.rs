@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::task::{Context, Poll, ready};
 
+use qq_runtime::front;
 use tokio::net::TcpListener;
 
 /// Accepts sockets that belong to no IO thread yet.
@@ -19,12 +20,10 @@ impl Acceptor {
             listener: TcpListener::from_std(listener)?,
         })
     }
+}
 
-    /// The next connection, not blocking. After an error the next call tries again at once.
-    pub(crate) fn poll_accept(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+impl front::Acceptor for Acceptor {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let (stream, address) = ready!(self.listener.poll_accept(cx))?;
         Poll::Ready(Ok((stream.into_std()?, address)))
     }

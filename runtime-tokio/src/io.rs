@@ -9,7 +9,11 @@ use std::thread::JoinHandle;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use qq_runtime::Shutdown;
+use qq_runtime::front::Host;
+use qq_runtime::{Shutdown, Visitor};
+
+use crate::sleep::Sleep;
+use crate::socket::Socket;
 
 /// Gives tasks to threads; shared by whoever makes tasks.
 pub(crate) struct Spawner {
@@ -17,11 +21,6 @@ pub(crate) struct Spawner {
 }
 
 impl Spawner {
-    /// How many threads there are.
-    pub(crate) fn threads(&self) -> usize {
-        self.handles.len()
-    }
-
     /// Runs a task on the first thread and waits for what it returns.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
@@ -36,6 +35,16 @@ impl Spawner {
     /// Runs a task on thread number `thread`. Its panic ends only itself: what it owns is dropped.
     pub(crate) fn spawn(&self, thread: usize, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.handles[thread].spawn(guarded(task)));
+    }
+}
+
+impl Host for Spawner {
+    fn threads(&self) -> usize {
+        self.handles.len()
+    }
+
+    fn take_in(&self, thread: usize, visitor: Visitor) {
+        self.spawn(thread, visitor.stay::<Socket, Sleep>());
     }
 }
 

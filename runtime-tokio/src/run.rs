@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use qq_runtime::{Clock, Config, Recovered, RuntimeError, Shutdown, prepare};
+use qq_runtime::{AcceptLoop, Clock, Config, Recovered, RuntimeError, Shutdown, Timer, prepare};
 
-use crate::accept::accept_loop;
-use crate::io::IoThreads;
-use crate::timer::Timer;
+use crate::acceptor::Acceptor;
+use crate::io::{IoThreads, Spawner};
+use crate::sleep::Sleep;
 
 /// Serves until `shutdown` is triggered and the drain is done. The calling thread becomes the first IO thread.
 ///
@@ -23,15 +23,18 @@ pub fn run(
     let io = IoThreads::start(config.threads())?;
     let finished = io.run_first(async {
         for listener in config.listeners {
-            let accept = accept_loop(
-                listener,
+            let mut accept = AcceptLoop::<Acceptor, Spawner, Sleep>::new(
+                listener.name,
+                Acceptor::new(listener.socket)?,
+                listener.factory,
                 Arc::clone(&shared),
                 io.spawner(),
                 shutdown.clone(),
-            )?;
-            io.spawner().spawn(0, accept);
+            );
+            let accepting = std::future::poll_fn(move |cx| accept.poll(cx));
+            io.spawner().spawn(0, accepting);
         }
-        let mut timer = Timer::default();
+        let mut timer = Timer::<Sleep>::default();
         // A task of its own: the runtime wakes those without a system call.
         let driving = async move {
             std::future::poll_fn(|cx| {

@@ -26,7 +26,7 @@ struct Count {
 }
 
 /// The answer to a new connection.
-pub enum Admitted {
+pub(crate) enum Admitted {
     /// Its number, and where its mail goes.
     In(ConnId, Arc<Mailbox>),
     /// Ask again soon: too many strangers, and all are in the middle of their hand-shakes.

@@ -10,7 +10,7 @@ use qq_core::broker::Event;
 use qq_core::vocab::{ConnId, Notice, Refusal};
 
 /// What arrives at the broker's task.
-pub enum Letter {
+pub(crate) enum Letter {
     /// A connection passed its hand-shake; its notices go there.
     Join(ConnId, Arc<Mailbox>),
     /// For the broker.
@@ -20,7 +20,7 @@ pub enum Letter {
 }
 
 /// What arrives at a connection's task.
-pub enum Mail {
+pub(crate) enum Mail {
     /// From the broker.
     Notices(Vec<Notice>),
     /// Close politely.
@@ -30,12 +30,12 @@ pub enum Mail {
 }
 
 /// The broker's task reads it.
-pub type Inbox = Post<Letter>;
+pub(crate) type Inbox = Post<Letter>;
 /// A connection's task reads it.
-pub type Mailbox = Post<Mail>;
+pub(crate) type Mailbox = Post<Mail>;
 
 /// A list with one reader.
-pub struct Post<T> {
+pub(crate) struct Post<T> {
     state: Mutex<State<T>>,
 }
 
@@ -53,7 +53,7 @@ impl<T> Default for Post<T> {
 impl<T> Post<T> {
     /// Empty.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             state: Mutex::new(State {
                 items: Vec::new(),
@@ -63,7 +63,7 @@ impl<T> Post<T> {
     }
 
     /// Appends, and wakes the reader when it had nothing.
-    pub fn push(&self, item: T) {
+    pub(crate) fn push(&self, item: T) {
         let mut state = self.lock();
         state.items.push(item);
         let waker = if state.items.len() == 1 {
@@ -78,7 +78,7 @@ impl<T> Post<T> {
     }
 
     /// Swaps the list with an empty one and asks to be woken by the next item.
-    pub fn poll_take(&self, cx: &Context<'_>, into: &mut Vec<T>) {
+    pub(crate) fn poll_take(&self, cx: &Context<'_>, into: &mut Vec<T>) {
         debug_assert!(into.is_empty());
         let mut state = self.lock();
         std::mem::swap(&mut state.items, into);

@@ -6,14 +6,14 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// One source of warnings.
 #[derive(Debug, Default)]
-pub struct Quiet {
+pub(crate) struct Quiet {
     until: Duration,
     silenced: u64,
 }
 
 impl Quiet {
     /// Logs, or counts what is not logged.
-    pub fn warn(&mut self, now: Duration, text: &str) {
+    pub(crate) fn warn(&mut self, now: Duration, text: &str) {
         if now < self.until {
             self.silenced += 1;
             return;

@@ -18,26 +18,26 @@ use crate::store::StorePort;
 /// What all tasks share.
 pub struct Shared {
     /// Where time comes from.
-    pub clock: Clock,
+    pub(crate) clock: Clock,
     /// To the broker's task.
-    pub inbox: Arc<Inbox>,
+    pub(crate) inbox: Arc<Inbox>,
     /// How long output may make no progress before a connection is cut.
-    pub slow_reader: Duration,
+    pub(crate) slow_reader: Duration,
     /// Bytes of one read.
-    pub read_bytes: usize,
+    pub(crate) read_bytes: usize,
     /// Bytes of output that a connection holds beyond what its face holds.
-    pub transmit_bytes: usize,
+    pub(crate) transmit_bytes: usize,
     admission: Mutex<Admission>,
 }
 
 impl Shared {
     /// A new connection wants in.
-    pub fn admit(&self, now: Duration, ip: IpAddr) -> Admitted {
+    pub(crate) fn admit(&self, now: Duration, ip: IpAddr) -> Admitted {
         self.admission().admit(now, ip)
     }
 
     /// Evicts strangers beyond the limit of their address; true when some are still too young for that.
-    pub fn thin_out(&self, now: Duration) -> bool {
+    pub(crate) fn thin_out(&self, now: Duration) -> bool {
         self.admission().thin_out(now)
     }
 
@@ -50,20 +50,20 @@ impl Shared {
 
 /// A connection's place in the books. It is given back when this is dropped, whatever ended the task; so the socket
 /// must be dropped before.
-pub struct Seat {
+pub(crate) struct Seat {
     /// The books.
-    pub shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// Its number.
-    pub conn: ConnId,
+    pub(crate) conn: ConnId,
     /// Where its mail comes.
-    pub mailbox: Arc<Mailbox>,
+    pub(crate) mailbox: Arc<Mailbox>,
     /// Its peer.
-    pub ip: IpAddr,
+    pub(crate) ip: IpAddr,
 }
 
 impl Seat {
     /// The hand-shake is done: the broker is told.
-    pub fn join(&self) {
+    pub(crate) fn join(&self) {
         self.shared.admission().authenticated(self.conn);
         self.shared
             .inbox

@@ -377,6 +377,7 @@ impl Client {
     }
 
     /// The next line without its end; empty at the end of the stream or when it was cut.
+    #[track_caller]
     pub fn line(&mut self) -> String {
         let mut line = String::new();
         match self.stream.read_line(&mut line) {
@@ -387,6 +388,7 @@ impl Client {
     }
 
     /// Whether it answers.
+    #[track_caller]
     pub fn is_served(&mut self) -> bool {
         self.stream.get_mut().write_all(b"hello\n").is_ok() && self.line() == "hello"
     }

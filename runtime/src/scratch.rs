@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use qq_core::vocab::Command;
 
-use qq_runtime::Mail;
+use crate::post::Mail;
 
 /// Everything empty between turns.
 #[derive(Default)]

@@ -8,10 +8,11 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use qq_core::broker::{Event, Now};
 use qq_core::face::Face;
-use qq_runtime::{Letter, Mail, Seat};
 
+use crate::front::{Sleep, Socket};
+use crate::post::{Letter, Mail};
 use crate::scratch::{Scratch, with_scratch};
-use crate::socket::Socket;
+use crate::shared::Seat;
 use crate::timer::Timer;
 
 /// Input up to this size is copied to memory of its own, so that a name that a face keeps, or a frame that came only in
@@ -32,10 +33,10 @@ enum End {
 }
 
 /// One connection's task.
-pub(crate) struct Peer {
+pub(crate) struct Peer<S, T> {
     face: Box<dyn Face>,
-    socket: Socket,
-    timer: Timer,
+    socket: S,
+    timer: Timer<T>,
     /// Bytes that were read and not taken: the beginning of a frame.
     rest: BytesMut,
     output: VecDeque<Bytes>,
@@ -50,8 +51,8 @@ pub(crate) struct Peer {
     seat: Seat,
 }
 
-impl Peer {
-    pub(crate) fn new(seat: Seat, socket: Socket, face: Box<dyn Face>) -> Self {
+impl<S: Socket, T: Sleep> Peer<S, T> {
+    pub(crate) fn new(seat: Seat, socket: S, face: Box<dyn Face>) -> Self {
         Self {
             face,
             socket,

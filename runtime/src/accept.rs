@@ -6,12 +6,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use qq_core::face::{FaceFactory, PeerInfo};
-use qq_runtime::{Admitted, Listener, Quiet, Seat, Shared, Shutdown};
 
-use crate::acceptor::Acceptor;
-use crate::io::Spawner;
+use crate::admission::Admitted;
+use crate::front::{Acceptor, Host, Sleep, Socket};
 use crate::peer::Peer;
-use crate::socket::Socket;
+use crate::quiet::Quiet;
+use crate::shared::{Seat, Shared};
+use crate::shutdown::Shutdown;
 use crate::timer::Timer;
 
 /// Connections accepted before others get their turn.
@@ -21,46 +22,47 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// When to see whether strangers got older or left.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// One listener.
-struct AcceptLoop {
+/// One listener's task.
+pub struct AcceptLoop<A, H, T> {
     name: String,
-    acceptor: Acceptor,
+    acceptor: A,
     factory: FaceFactory,
     shared: Arc<Shared>,
-    spawner: Arc<Spawner>,
+    host: Arc<H>,
     shutdown: Shutdown,
-    timer: Timer,
+    timer: Timer<T>,
     /// Accepted and not yet admitted.
     waiting: Option<(TcpStream, SocketAddr)>,
     paused_until: Duration,
     quiet: Quiet,
 }
 
-/// Accepts until the node goes down. To be called on the first IO thread.
-pub(crate) fn accept_loop(
-    listener: Listener,
-    shared: Arc<Shared>,
-    spawner: Arc<Spawner>,
-    shutdown: Shutdown,
-) -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
-    let mut accept = AcceptLoop {
-        name: listener.name,
-        acceptor: Acceptor::new(listener.socket)?,
-        factory: listener.factory,
-        shared,
-        spawner,
-        shutdown,
-        timer: Timer::default(),
-        waiting: None,
-        paused_until: Duration::ZERO,
-        quiet: Quiet::default(),
-    };
-    Ok(std::future::poll_fn(move |cx| accept.poll(cx)))
-}
+impl<A: Acceptor, H: Host, T: Sleep> AcceptLoop<A, H, T> {
+    /// Accepts for the listener of that name until the node goes down.
+    pub fn new(
+        name: String,
+        acceptor: A,
+        factory: FaceFactory,
+        shared: Arc<Shared>,
+        host: Arc<H>,
+        shutdown: Shutdown,
+    ) -> Self {
+        Self {
+            name,
+            acceptor,
+            factory,
+            shared,
+            host,
+            shutdown,
+            timer: Timer::default(),
+            waiting: None,
+            paused_until: Duration::ZERO,
+            quiet: Quiet::default(),
+        }
+    }
 
-impl AcceptLoop {
     /// Accepts what waits; ready when the node goes down, which closes the listener.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.shutdown.poll_level(cx) > 0 {
             return Poll::Ready(());
         }
@@ -113,10 +115,14 @@ impl AcceptLoop {
             ip: address.ip(),
             mailbox,
         };
-        let factory = Arc::clone(&self.factory);
-        let thread = usize::try_from(conn.0).unwrap_or(0) % self.spawner.threads();
-        self.spawner
-            .spawn(thread, run_peer(seat, stream, factory, address));
+        let visitor = Visitor {
+            seat,
+            stream,
+            factory: Arc::clone(&self.factory),
+            address,
+        };
+        let thread = usize::try_from(conn.0).unwrap_or(0) % self.host.threads();
+        self.host.take_in(thread, visitor);
     }
 
     fn on_error(&mut self, now: Duration, error: &std::io::Error) {
@@ -136,18 +142,35 @@ impl AcceptLoop {
     }
 }
 
-/// A connection's life, on the thread that its socket belongs to.
-async fn run_peer(seat: Seat, stream: TcpStream, factory: FaceFactory, address: SocketAddr) {
-    let socket = match Socket::new(stream) {
-        Ok(socket) => socket,
-        Err(error) => return log::debug!("{address}: {error}"),
-    };
-    let info = PeerInfo {
-        address: address.to_string(),
-        ip: Some(address.ip()),
-    };
-    let face = factory(seat.shared.clock.now(), info);
-    drop(factory);
-    let mut peer = Peer::new(seat, socket, face);
-    std::future::poll_fn(|cx| peer.poll(cx)).await;
+/// A connection that was admitted and is on its way to its thread.
+pub struct Visitor {
+    // Dropped before the seat is given back.
+    stream: TcpStream,
+    factory: FaceFactory,
+    address: SocketAddr,
+    seat: Seat,
+}
+
+impl Visitor {
+    /// The connection's life, on the thread that its socket belongs to.
+    pub async fn stay<S: Socket, T: Sleep>(self) {
+        let Self {
+            stream,
+            factory,
+            address,
+            seat,
+        } = self;
+        let socket = match S::new(stream) {
+            Ok(socket) => socket,
+            Err(error) => return log::debug!("{address}: {error}"),
+        };
+        let info = PeerInfo {
+            address: address.to_string(),
+            ip: Some(address.ip()),
+        };
+        let face = factory(seat.shared.clock.now(), info);
+        drop(factory);
+        let mut peer = Peer::<S, T>::new(seat, socket, face);
+        std::future::poll_fn(|cx| peer.poll(cx)).await;
+    }
 }
