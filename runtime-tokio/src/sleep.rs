@@ -27,3 +27,30 @@ impl front::Sleep for Sleep {
         self.inner.as_mut().poll(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use front::Sleep as _;
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    #[test]
+    fn it_stays_over_until_it_is_reset() {
+        let runtime = Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(async {
+            let mut sleep = Sleep::until(Instant::now());
+            for _ in 0..3 {
+                poll_fn(|cx| sleep.poll_over(cx)).await;
+            }
+            sleep.reset(Instant::now() + Duration::from_secs(1_000));
+            let is_over = poll_fn(|cx| Poll::Ready(sleep.poll_over(cx).is_ready())).await;
+            assert!(!is_over);
+            sleep.reset(Instant::now());
+            poll_fn(|cx| sleep.poll_over(cx)).await;
+        });
+    }
+}
