@@ -147,7 +147,9 @@ impl Face for Echo {
                     ..
                 } => b"confirmed\n",
                 Notice::Deliver { .. } => b"got\n",
-                Notice::ProducerOpened { .. } | Notice::ConsumerOpened { .. } => continue,
+                Notice::ProducerOpened { .. }
+                | Notice::ConsumerOpened { .. }
+                | Notice::Pressure { .. } => continue,
                 _ => b"something else\n",
             };
             self.output.push_back(Bytes::from_static(word));
