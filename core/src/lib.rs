@@ -4,6 +4,7 @@
 
 pub mod broker;
 pub mod face;
+pub mod filter;
 pub mod node;
 mod queue;
 pub mod route;
