@@ -11,11 +11,14 @@
 pub mod bed;
 pub mod clauses;
 pub mod coverage;
+pub mod history;
 pub mod kit;
 pub mod report;
 pub mod run;
 pub mod script;
 pub mod scripts;
+#[cfg(feature = "node")]
+pub mod sim;
 pub mod target;
 pub mod torture;
 pub mod wire;

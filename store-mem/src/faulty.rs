@@ -6,6 +6,8 @@ use std::sync::Arc;
 use qq_core::store::{Batch, BatchId, Fetch, Op, Store, StoreError};
 use qq_core::vocab::{Message, Seq};
 
+use crate::random::Random;
+
 /// What goes wrong and when. The default: nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan {
@@ -25,7 +27,7 @@ pub struct FaultPlan {
 pub struct Faulty<S> {
     inner: S,
     plan: FaultPlan,
-    random: u64,
+    random: Random,
     /// Submitted since the last flush.
     pending: Vec<Batch>,
     /// Flushed, not told: the flush at which it may be told, and the batch.
@@ -42,7 +44,7 @@ impl<S: Store> Faulty<S> {
         Self {
             inner,
             plan,
-            random: plan.seed,
+            random: Random::new(plan.seed),
             pending: Vec::new(),
             late: VecDeque::new(),
             told: None,
@@ -63,25 +65,16 @@ impl<S: Store> Faulty<S> {
         self.inner
     }
 
-    /// A number below `bound`, which is not zero (SplitMix64).
-    fn below(&mut self, bound: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-
     /// The power goes: some beginning of what was on its way arrives.
     fn tear(&mut self) {
         let pending = std::mem::take(&mut self.pending);
-        let whole = self.below(pending.len() as u64 + 1) as usize;
+        let whole = self.random.below(pending.len() as u64 + 1) as usize;
         for (index, mut batch) in pending.into_iter().enumerate() {
             if index > whole {
                 break;
             }
             if index == whole {
-                let kept = self.below(batch.ops.len() as u64 + 1) as usize;
+                let kept = self.random.below(batch.ops.len() as u64 + 1) as usize;
                 batch.ops.truncate(kept);
             }
             self.inner.submit(batch);
@@ -114,7 +107,9 @@ impl<S: Store> Store for Faulty<S> {
         if let Some(newest) = self.inner.flush()?
             && is_new
         {
-            let delay = self.below(u64::from(self.plan.delay_flushes_max) + 1);
+            let delay = self
+                .random
+                .below(u64::from(self.plan.delay_flushes_max) + 1);
             self.late.push_back((self.flushes + delay, newest));
         }
         while let Some((at, batch)) = self.late.front().copied()

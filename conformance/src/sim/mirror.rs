@@ -1,0 +1,225 @@
+//! What the store should hold: an independent count of every operation that the broker handed over.
+//!
+//! It is the simulator's measure for three things: that the broker's operations make sense, that nothing passes the
+//! gate before it is safe, and that a store recovers to some prefix of what it was given, at least to what it flushed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use qq_core::broker::QueueSpec;
+use qq_core::store::{Batch, BatchId, Op};
+use qq_core::vocab::{Message, QueueId};
+
+use super::letter;
+
+/// A message in a queue, as the store knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Kept {
+    pub(super) message: Arc<Message>,
+    pub(super) arrived_at_ms: i64,
+    pub(super) delivery_count: u32,
+    pub(super) annotations: Option<Bytes>,
+    /// An attempt was told.
+    pub(super) is_returned: bool,
+}
+
+/// A queue, as the store knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct KeptQueue {
+    pub(super) spec: Arc<QueueSpec>,
+    /// The next free position.
+    pub(super) next: u64,
+    pub(super) messages: BTreeMap<u64, Kept>,
+}
+
+/// All of it at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct State {
+    pub(super) queues: BTreeMap<QueueId, KeptQueue>,
+}
+
+impl State {
+    /// Applies an operation; the error says why it makes no sense.
+    pub(super) fn apply(&mut self, op: &Op) -> Result<(), String> {
+        match op {
+            Op::QueueDeclared { queue, spec } => {
+                let fresh = KeptQueue {
+                    spec: Arc::clone(spec),
+                    next: 0,
+                    messages: BTreeMap::new(),
+                };
+                if self.queues.insert(*queue, fresh).is_some() {
+                    return Err(format!("queue {} is declared twice", queue.0));
+                }
+            }
+            Op::QueueDeleted { queue } => {
+                if self.queues.remove(queue).is_none() {
+                    return Err(format!("queue {} is deleted and is not there", queue.0));
+                }
+            }
+            Op::Enqueued(stored) => {
+                for (queue, seq) in &stored.places {
+                    let kept = Kept {
+                        message: Arc::clone(&stored.message),
+                        arrived_at_ms: stored.arrived_at_ms,
+                        delivery_count: stored.message.envelope.delivery_count,
+                        annotations: None,
+                        is_returned: false,
+                    };
+                    self.enqueue(*queue, seq.0, kept)?;
+                }
+            }
+            Op::Counted { queue, next } => {
+                let found = self.queue(*queue)?;
+                found.next = found.next.max(next.0);
+            }
+            Op::Removed { queue, seq } => {
+                if self.queue(*queue)?.messages.remove(&seq.0).is_none() {
+                    return Err(format!(
+                        "position {} of queue {} is removed and empty",
+                        seq.0, queue.0
+                    ));
+                }
+            }
+            Op::Returned {
+                queue,
+                seq,
+                delivery_count,
+                annotations,
+            } => {
+                let Some(kept) = self.queue(*queue)?.messages.get_mut(&seq.0) else {
+                    return Err(format!(
+                        "position {} of queue {} returns and is empty",
+                        seq.0, queue.0
+                    ));
+                };
+                if *delivery_count < kept.delivery_count {
+                    return Err(format!(
+                        "the count of position {} of queue {} falls",
+                        seq.0, queue.0
+                    ));
+                }
+                kept.delivery_count = *delivery_count;
+                kept.annotations = annotations.clone().or(kept.annotations.take());
+                kept.is_returned = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn queue(&mut self, queue: QueueId) -> Result<&mut KeptQueue, String> {
+        let found = self.queues.get_mut(&queue);
+        found.ok_or_else(|| format!("an operation on queue {}, which is not there", queue.0))
+    }
+
+    fn enqueue(&mut self, queue: QueueId, seq: u64, kept: Kept) -> Result<(), String> {
+        let found = self.queue(queue)?;
+        if seq < found.next {
+            let next = found.next;
+            return Err(format!(
+                "position {seq} of queue {} is given, and {next} is the next free one",
+                queue.0
+            ));
+        }
+        found.next = seq + 1;
+        found.messages.insert(seq, kept);
+        Ok(())
+    }
+
+    pub(super) fn kept(&self, queue: QueueId, seq: u64) -> Option<&Kept> {
+        self.queues.get(&queue)?.messages.get(&seq)
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Mirror {
+    /// What is flushed.
+    pub(super) safe: State,
+    /// Everything that was handed over.
+    ahead: State,
+    pending: VecDeque<Batch>,
+    /// Numbers of the messages that were safe at any time.
+    ever_safe: BTreeSet<u64>,
+}
+
+impl Mirror {
+    /// The broker handed a batch over.
+    pub(super) fn on_batch(&mut self, batch: &Batch) -> Result<(), String> {
+        for op in &batch.ops {
+            self.ahead.apply(op)?;
+        }
+        self.pending.push_back(batch.clone());
+        Ok(())
+    }
+
+    /// The store says that everything up to a batch is safe.
+    pub(super) fn on_flushed(&mut self, upto: BatchId) {
+        while let Some(batch) = self.pending.pop_front_if(|batch| batch.id <= upto) {
+            for op in &batch.ops {
+                self.note_safe(op);
+                // What makes sense in the whole makes sense here.
+                let _ = self.safe.apply(op);
+            }
+        }
+    }
+
+    fn note_safe(&mut self, op: &Op) {
+        if let Op::Enqueued(stored) = op
+            && let Some(number) = letter::number_of(&stored.message.payload)
+        {
+            self.ever_safe.insert(number);
+        }
+    }
+
+    pub(super) fn was_safe(&self, number: u64) -> bool {
+        self.ever_safe.contains(&number)
+    }
+
+    /// The store recovered to this. It must be what was flushed, or that and some of the batches behind it.
+    pub(super) fn on_recovered(&mut self, recovered: State) -> Result<(), String> {
+        let mut candidate = std::mem::take(&mut self.safe);
+        let pending = std::mem::take(&mut self.pending);
+        let mut is_prefix = candidate == recovered;
+        for batch in &pending {
+            if is_prefix {
+                break;
+            }
+            for op in &batch.ops {
+                self.note_safe(op);
+                let _ = candidate.apply(op);
+            }
+            is_prefix = candidate == recovered;
+        }
+        let unlike = (!is_prefix).then(|| difference(&candidate, &recovered));
+        self.safe = recovered.clone();
+        self.ahead = recovered;
+        unlike.map_or(Ok(()), Err)
+    }
+}
+
+fn difference(last: &State, recovered: &State) -> String {
+    for (id, queue) in &last.queues {
+        let Some(found) = recovered.queues.get(id) else {
+            return format!("queue {} is lost", id.0);
+        };
+        if found.next != queue.next {
+            return format!(
+                "queue {} goes on at {} and not at {}",
+                id.0, found.next, queue.next
+            );
+        }
+        let seqs: BTreeSet<_> = queue.messages.keys().chain(found.messages.keys()).collect();
+        for seq in seqs {
+            let (before, after) = (queue.messages.get(seq), found.messages.get(seq));
+            if before != after {
+                return format!(
+                    "position {seq} of queue {} is {after:?} after recovery, not {before:?}",
+                    id.0
+                );
+            }
+        }
+    }
+    "the recovered store is no prefix of what it was given".to_owned()
+}

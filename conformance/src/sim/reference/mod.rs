@@ -1,0 +1,298 @@
+//! The reference: an executable statement of what the broker may do, in the words between faces and broker.
+//!
+//! It is told every command in the order in which the broker gets them, applies them to plain maps, and judges every
+//! notice that comes out: is this message the first one for this consumer, does the permit cover it, is what it says
+//! about itself true, is it safe, may this be confirmed yet, is nothing left undone? It shares no code with the broker.
+//!
+//! One *round* is what the broker does between two looks at its inbox: some inputs, one flush, the notices of it.
+
+mod commands;
+mod notices;
+mod queue;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use qq_core::broker::{Broker, Now, QueueSpec};
+use qq_core::vocab::{Command, ConnId, LinkKey, Notice, Outcome, Port, QueueId, Ticket};
+
+use super::mirror::{Mirror, State};
+pub(super) use queue::{Entry, Peer, Queue};
+
+/// What the broker was told.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// By a face.
+    Commands(ConnId, Vec<Command>),
+    /// That a connection is gone.
+    Gone(ConnId),
+    /// That a queue is to be there.
+    Declared(QueueSpec, QueueId, Option<ConnId>),
+    /// That a queue is to be empty; it said how many messages went.
+    Purged(String, usize),
+    /// That a queue is to go.
+    Deleted(String),
+}
+
+/// A settlement whose confirmation is awaited.
+#[derive(Debug)]
+struct Confirming {
+    first: u64,
+    last: u64,
+    /// Queue, position, and the count that must be safe; none when the message must be gone.
+    ends: Vec<(QueueId, u64, Option<u32>)>,
+}
+
+#[derive(Debug)]
+struct Consumer {
+    queue: String,
+    key: Option<LinkKey>,
+    is_browsing: bool,
+    is_settled: bool,
+    default_outcome: Outcome,
+    sent: u64,
+    limit: u64,
+    is_draining: bool,
+    /// Positions by delivery.
+    held: BTreeMap<u64, u64>,
+    /// Browsing: the next position to look at.
+    browse_from: u64,
+}
+
+/// A publish without an answer.
+#[derive(Clone, Copy, Debug)]
+struct Published {
+    number: u64,
+    /// It may be accepted when the store has it.
+    needs_store: bool,
+    /// It was refused, says the reference.
+    is_refused: bool,
+}
+
+#[derive(Debug)]
+struct Producer {
+    queue: String,
+    key: Option<LinkKey>,
+    unanswered: BTreeMap<u64, Published>,
+}
+
+#[derive(Debug)]
+enum PortKind {
+    Producer(Producer),
+    Consumer(Consumer),
+}
+
+/// What the reference wants others to know.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// A rule is broken.
+    Broken(String),
+    /// A message was dropped as its queue's rules say.
+    Dropped(u64),
+    /// The broker no longer serves this link of a connection.
+    Cut(ConnId, LinkKey, bool),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Reference {
+    queues: BTreeMap<String, Queue>,
+    names: BTreeMap<QueueId, String>,
+    ports: BTreeMap<Peer, PortKind>,
+    /// Holders of links; the flag tells producers from consumers.
+    links: BTreeMap<(LinkKey, bool), Peer>,
+    confirming: BTreeMap<Peer, VecDeque<Confirming>>,
+    /// Ports that the broker closed and must say so.
+    closing: BTreeSet<Peer>,
+    /// Opens that must be answered in this round, with what the answer must be.
+    opening: BTreeMap<Peer, bool>,
+    /// The broker may refuse more than queues do: memory or disk are short now and then.
+    pub(super) may_refuse: bool,
+    /// Bodies leave memory: a deliverable message may have to be fetched first.
+    pub(super) may_page: bool,
+    pub(super) news: Vec<News>,
+    /// Ops of this round: what was published as durable, by queue and position.
+    issued: BTreeMap<(QueueId, u64), u64>,
+}
+
+impl Reference {
+    fn broken(&mut self, text: String) {
+        self.news.push(News::Broken(text));
+    }
+
+    /// Begins anew after a restart: durable queues with what the store kept. Queues that the configuration adds are
+    /// declared with [`Input::Declared`].
+    pub(super) fn restart(&mut self, kept: &State, now: Now) {
+        self.queues.clear();
+        self.names.clear();
+        self.ports.clear();
+        self.links.clear();
+        self.confirming.clear();
+        self.closing.clear();
+        self.opening.clear();
+        self.issued.clear();
+        for (id, kept) in &kept.queues {
+            let mut queue = Queue::new(*id, QueueSpec::clone(&kept.spec), None);
+            for (seq, kept) in &kept.messages {
+                let spent_ms = u64::try_from(now.wall_ms - kept.arrived_at_ms).unwrap_or(0);
+                let ttl_ms = ttl_of(kept.message.envelope.ttl_ms, queue.spec.message_ttl_ms);
+                let entry = Entry {
+                    number: super::letter::number_of(&kept.message.payload).unwrap_or(u64::MAX),
+                    message: kept.message.clone(),
+                    is_durable: true,
+                    count: kept.delivery_count,
+                    annotations: kept.annotations.clone(),
+                    had_owner: kept.is_returned,
+                    excluded: Vec::new(),
+                    owner: None,
+                    expires_ms: ttl_ms.map(|ttl| up_ms(now) + ttl.saturating_sub(spent_ms)),
+                };
+                // What exceeds a limit after a restart stays until something is added.
+                queue.insert(*seq, entry);
+            }
+            queue.next = kept.next;
+            self.names.insert(*id, queue.spec.name.clone());
+            self.queues.insert(queue.spec.name.clone(), queue);
+        }
+    }
+
+    /// Judges one round.
+    pub(super) fn round(
+        &mut self,
+        now: Now,
+        mirror: &Mirror,
+        inputs: Vec<Input>,
+        notices: Vec<(ConnId, Notice)>,
+    ) {
+        let now_ms = down_ms(now);
+        for queue in self.queues.values_mut() {
+            let over = queue.forget_expired(now_ms);
+            self.news.extend(over.into_iter().map(News::Dropped));
+        }
+        let refused = refusals(&notices);
+        for input in inputs {
+            self.apply(now, input, &refused);
+        }
+        self.judge(now, mirror, notices);
+        if !self.opening.is_empty() {
+            let text = format!("opens without an answer: {:?}", self.opening.keys());
+            self.broken(text);
+            self.opening.clear();
+        }
+        if !self.closing.is_empty() {
+            let text = format!("ports were closed without a word: {:?}", self.closing);
+            self.broken(text);
+            self.closing.clear();
+        }
+    }
+
+    /// The broker is at rest: is anything left undone, and does it count as the reference does?
+    pub(super) fn check_rest(&mut self, mirror: &Mirror, broker: &Broker) {
+        let mut broken = Vec::new();
+        for (peer, port) in &self.ports {
+            let PortKind::Consumer(consumer) = port else {
+                continue;
+            };
+            let Some(queue) = self.queues.get(&consumer.queue) else {
+                continue;
+            };
+            if consumer.sent >= consumer.limit || consumer.is_browsing || self.may_page {
+                continue;
+            }
+            if let Some((seq, entry)) = queue.first_for(*peer)
+                && is_safe(mirror, queue.id, seq, entry)
+            {
+                broken.push(format!(
+                    "message {} at position {seq} of {} could be delivered to {peer:?} and is not",
+                    entry.number, consumer.queue
+                ));
+            }
+        }
+        for (name, queue) in &self.queues {
+            let Some(found) = broker.queue_counters(name) else {
+                broken.push(format!("the broker does not know the queue {name}"));
+                continue;
+            };
+            let (messages, waiting) = (queue.entries.len(), queue.waiting.len());
+            if !queue.saw_ttl && (found.messages, found.waiting) != (messages, waiting) {
+                broken.push(format!(
+                    "{name} holds {} messages, {} waiting; it should be {messages} and {waiting}",
+                    found.messages, found.waiting
+                ));
+            }
+        }
+        let queues = broker.counters().queues;
+        if queues != self.queues.len() {
+            broken.push(format!(
+                "there are {queues} queues, not {}",
+                self.queues.len()
+            ));
+        }
+        self.news.extend(broken.into_iter().map(News::Broken));
+    }
+
+    /// The messages that a producer has no answer for; the broker is healthy and had the time.
+    pub(super) fn unanswered(&self) -> usize {
+        let counts = self.ports.values().map(|port| match port {
+            PortKind::Producer(producer) => producer.unanswered.len(),
+            PortKind::Consumer(_) => 0,
+        });
+        counts.sum()
+    }
+
+    /// Whether an operation of the broker puts the message there that was published there.
+    pub(super) fn check_issued(&mut self, queue: QueueId, seq: u64, number: u64) {
+        let expected = self.issued.remove(&(queue, seq));
+        if expected != Some(number) {
+            let text = format!(
+                "the store is told of message {number} at position {seq} of queue {}, where {expected:?} belongs",
+                queue.0
+            );
+            self.broken(text);
+        }
+    }
+}
+
+/// The publishes that are refused in a round.
+fn refusals(notices: &[(ConnId, Notice)]) -> BTreeSet<(ConnId, Port, Ticket)> {
+    let mut refused = BTreeSet::new();
+    for (conn, notice) in notices {
+        if let Notice::Confirm {
+            port,
+            first,
+            last,
+            verdict: qq_core::vocab::Verdict::Rejected(_),
+        } = notice
+        {
+            refused.extend((first.0..=last.0).map(|ticket| (*conn, *port, Ticket(ticket))));
+        }
+    }
+    refused
+}
+
+/// Whether a message may pass the gate: the store has it, with the count that it will say.
+fn is_safe(mirror: &Mirror, queue: QueueId, seq: u64, entry: &Entry) -> bool {
+    !entry.is_durable
+        || mirror.safe.kept(queue, seq).is_some_and(|kept| {
+            kept.message == entry.message
+                && kept.delivery_count == entry.count
+                && kept.annotations == entry.annotations
+        })
+}
+
+/// Milliseconds, rounded down: a moment.
+fn down_ms(now: Now) -> u64 {
+    now.mono.as_millis() as u64
+}
+
+/// Milliseconds, rounded up: where a time to live begins, so that nothing is over early.
+fn up_ms(now: Now) -> u64 {
+    now.mono.as_nanos().div_ceil(1_000_000) as u64
+}
+
+/// The shorter of two times to live.
+fn ttl_of(message_ms: Option<u64>, queue_ms: Option<u64>) -> Option<u64> {
+    match (message_ms, queue_ms) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

@@ -1,0 +1,308 @@
+//! What the broker says, judged.
+
+use std::collections::BTreeMap;
+
+use qq_core::broker::Now;
+use qq_core::vocab::{ConnId, Delivered, Notice, Port, Reason, Verdict};
+
+use super::queue::Peer;
+use super::{Mirror, PortKind, Reference, down_ms, is_safe};
+
+impl Reference {
+    pub(super) fn judge(&mut self, now: Now, mirror: &Mirror, notices: Vec<(ConnId, Notice)>) {
+        // Browsing consumers see the queue before anything is taken.
+        for (conn, notice) in &notices {
+            if let Notice::Deliver { port, delivered } = notice {
+                self.browse(now, mirror, (*conn, *port), delivered);
+            }
+        }
+        // Highest position that each consumer was given in this round.
+        let mut given: BTreeMap<Peer, u64> = BTreeMap::new();
+        for (conn, notice) in notices {
+            self.notice(now, mirror, conn, notice, &mut given);
+        }
+        let mut broken = Vec::new();
+        for (peer, seq) in given {
+            let Some(PortKind::Consumer(consumer)) = self.ports.get(&peer) else {
+                continue;
+            };
+            let first = self
+                .queues
+                .get(&consumer.queue)
+                .and_then(|queue| queue.first_for(peer));
+            if let Some((skipped, entry)) = first
+                && skipped < seq
+            {
+                broken.push(format!(
+                    "{peer:?} is given position {seq} of {} before {skipped} (message {})",
+                    consumer.queue, entry.number
+                ));
+            }
+        }
+        for text in broken {
+            self.broken(text);
+        }
+    }
+
+    fn notice(
+        &mut self,
+        now: Now,
+        mirror: &Mirror,
+        conn: ConnId,
+        notice: Notice,
+        given: &mut BTreeMap<Peer, u64>,
+    ) {
+        match notice {
+            Notice::ProducerOpened { port, .. } | Notice::ConsumerOpened { port, .. } => {
+                self.opened((conn, port), true);
+            }
+            Notice::Refused { port, .. } => self.opened((conn, port), false),
+            Notice::Confirm {
+                port,
+                first,
+                last,
+                verdict,
+            } => {
+                for ticket in first.0..=last.0 {
+                    self.confirmed(mirror, (conn, port), ticket, &verdict);
+                }
+            }
+            Notice::Deliver { port, delivered } => {
+                self.delivered(now, mirror, (conn, port), &delivered, given);
+            }
+            Notice::Drained { port, sent } => self.drained(mirror, (conn, port), sent),
+            Notice::Settled { port, first, last } => {
+                self.settled(mirror, (conn, port), first.0, last.0);
+            }
+            Notice::Closed { port, .. } => {
+                if !self.closing.remove(&(conn, port)) {
+                    self.broken(format!("{:?} is closed without a reason", (conn, port)));
+                }
+            }
+            Notice::Pressure { .. } => {}
+        }
+    }
+
+    fn opened(&mut self, peer: Peer, is_open: bool) {
+        if self.opening.remove(&peer) != Some(is_open) {
+            let word = if is_open { "opened" } else { "refused" };
+            self.broken(format!("{peer:?} is {word} and should not be"));
+        }
+    }
+
+    fn confirmed(&mut self, mirror: &Mirror, peer: Peer, ticket: u64, verdict: &Verdict) {
+        let Some(PortKind::Producer(producer)) = self.ports.get_mut(&peer) else {
+            // Its port was closed after the message was taken; the face drops the answer.
+            return;
+        };
+        let Some(published) = producer.unanswered.remove(&ticket) else {
+            return self.broken(format!(
+                "ticket {ticket} of {peer:?} is answered and was not asked"
+            ));
+        };
+        let number = published.number;
+        match verdict {
+            Verdict::Accepted if published.is_refused => {
+                self.broken(format!(
+                    "message {number} is accepted though its queue was full"
+                ));
+            }
+            Verdict::Accepted if published.needs_store && !mirror.was_safe(number) => {
+                self.broken(format!("message {number} is accepted before it is safe"));
+            }
+            Verdict::Accepted | Verdict::Rejected(Reason::LimitExceeded) => {}
+            other => self.broken(format!("message {number} is answered with {other:?}")),
+        }
+    }
+
+    fn browse(&mut self, now: Now, mirror: &Mirror, peer: Peer, delivered: &Delivered) {
+        let Some(PortKind::Consumer(consumer)) = self.ports.get_mut(&peer) else {
+            return;
+        };
+        if !consumer.is_browsing {
+            return;
+        }
+        let seq = delivered.seq.0;
+        let Some(queue) = self.queues.get(&consumer.queue) else {
+            return;
+        };
+        let skipped = queue.waiting.range(consumer.browse_from..seq).next();
+        let entry = queue
+            .entries
+            .get(&seq)
+            .filter(|_| queue.waiting.contains(&seq));
+        let mut wrong = None;
+        if consumer.sent >= consumer.limit {
+            wrong = Some("beyond its permit");
+        } else if seq < consumer.browse_from || skipped.is_some() {
+            wrong = Some("out of order");
+        }
+        match entry {
+            None => wrong = Some("and it does not wait there"),
+            Some(entry) if !is_safe(mirror, queue.id, seq, entry) => {
+                wrong = Some("before it is safe");
+            }
+            Some(entry) if entry.message != delivered.message => wrong = Some("changed"),
+            Some(entry) if entry.expires_ms.is_some_and(|at| at <= down_ms(now)) => {
+                wrong = Some("after its time");
+            }
+            Some(_) => {}
+        }
+        consumer.sent += 1;
+        consumer.browse_from = seq + 1;
+        if let Some(wrong) = wrong {
+            let text = format!(
+                "{peer:?} is shown position {seq} of {} {wrong}",
+                consumer.queue
+            );
+            self.broken(text);
+        }
+    }
+
+    fn delivered(
+        &mut self,
+        now: Now,
+        mirror: &Mirror,
+        peer: Peer,
+        delivered: &Delivered,
+        given: &mut BTreeMap<Peer, u64>,
+    ) {
+        let seq = delivered.seq.0;
+        let Some(PortKind::Consumer(consumer)) = self.ports.get_mut(&peer) else {
+            return self.broken(format!("{peer:?} is closed and given position {seq}"));
+        };
+        if consumer.is_browsing {
+            return;
+        }
+        let mut wrong = Vec::new();
+        if consumer.sent >= consumer.limit {
+            wrong.push(format!("beyond its permit of {}", consumer.limit));
+        }
+        if delivered.delivery.0 != consumer.sent {
+            wrong.push(format!(
+                "as delivery {}, not {}",
+                delivered.delivery.0, consumer.sent
+            ));
+        }
+        consumer.sent += 1;
+        let name = consumer.queue.clone();
+        let Some(queue) = self.queues.get_mut(&name) else {
+            return self.broken(format!(
+                "{peer:?} is given position {seq} of {name}, which is gone"
+            ));
+        };
+        if delivered.queue != queue.id {
+            wrong.push(format!(
+                "from queue {}, not {}",
+                delivered.queue.0, queue.id.0
+            ));
+        }
+        let id = queue.id;
+        let Some(entry) = queue.entries.get_mut(&seq) else {
+            let text = format!("{peer:?} is given position {seq} of {name}, which is empty");
+            return self.broken(text);
+        };
+        if let Some(owner) = entry.owner {
+            wrong.push(format!("which {owner:?} holds"));
+        }
+        if entry.excluded.contains(&peer) {
+            wrong.push("which it wanted never again".to_owned());
+        }
+        if entry.message != delivered.message {
+            wrong.push("which is another message".to_owned());
+        }
+        if entry.count != delivered.delivery_count {
+            wrong.push(format!(
+                "with count {}, not {}",
+                delivered.delivery_count, entry.count
+            ));
+        }
+        if entry.had_owner == delivered.first_acquirer {
+            wrong.push(format!("as first acquirer: {}", delivered.first_acquirer));
+        }
+        if entry.annotations != delivered.annotations {
+            wrong.push("with other annotations".to_owned());
+        }
+        if !is_safe(mirror, id, seq, entry) {
+            wrong.push("before it is safe".to_owned());
+        }
+        let left_ms = entry.expires_ms.map(|at| at.saturating_sub(down_ms(now)));
+        if left_ms == Some(0) {
+            wrong.push("after its time".to_owned());
+        }
+        if left_ms.is_some() != delivered.ttl_ms.is_some()
+            || left_ms.unwrap_or(0).abs_diff(delivered.ttl_ms.unwrap_or(0)) > 1
+        {
+            wrong.push(format!(
+                "with a life of {:?}, not {left_ms:?}",
+                delivered.ttl_ms
+            ));
+        }
+        if consumer.is_settled {
+            queue.remove(seq);
+        } else {
+            consumer.held.insert(delivered.delivery.0, seq);
+            queue.acquire(seq, peer);
+        }
+        let highest = given.entry(peer).or_default();
+        *highest = seq.max(*highest);
+        if !wrong.is_empty() {
+            let what = wrong.join(", ");
+            self.broken(format!("{peer:?} is given position {seq} of {name} {what}"));
+        }
+    }
+
+    fn drained(&mut self, mirror: &Mirror, peer: Peer, sent: u64) {
+        let Some(PortKind::Consumer(consumer)) = self.ports.get_mut(&peer) else {
+            return;
+        };
+        let mut wrong = None;
+        if !consumer.is_draining || sent != consumer.sent {
+            wrong = Some(format!(
+                "{peer:?} hears of a drain after {sent}, not {}",
+                consumer.sent
+            ));
+        }
+        let has_permit = consumer.sent < consumer.limit;
+        (consumer.is_draining, consumer.limit) = (false, consumer.limit.min(sent));
+        if has_permit
+            && !consumer.is_browsing
+            && let Some(queue) = self.queues.get(&consumer.queue)
+            && let Some((seq, entry)) = queue.first_for(peer)
+            && is_safe(mirror, queue.id, seq, entry)
+        {
+            wrong = Some(format!(
+                "{peer:?} hears of a drain before position {seq} is delivered"
+            ));
+        }
+        if let Some(wrong) = wrong {
+            self.broken(wrong);
+        }
+    }
+
+    fn settled(&mut self, mirror: &Mirror, peer: (ConnId, Port), first: u64, last: u64) {
+        let next = self
+            .confirming
+            .get_mut(&peer)
+            .and_then(|list| list.pop_front());
+        let Some(next) = next.filter(|next| (next.first, next.last) == (first, last)) else {
+            let text = format!("{peer:?} hears that {first} to {last} are settled, out of turn");
+            return self.broken(text);
+        };
+        for (queue, seq, count) in next.ends {
+            let kept = mirror.safe.kept(queue, seq);
+            let is_safe = match count {
+                None => kept.is_none(),
+                // It may be gone since, but not have a smaller count.
+                Some(count) => kept.is_none_or(|kept| kept.delivery_count >= count),
+            };
+            if !is_safe {
+                let text = format!(
+                    "{peer:?} hears that position {seq} of queue {} is settled before that is safe",
+                    queue.0
+                );
+                self.broken(text);
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The peaceful part of a run: faults end, everybody is answered, the queues are emptied, nothing is left.
+
+use super::World;
+use crate::sim::client::Mode;
+use crate::sim::pipe::MS;
+use crate::sim::random::Random;
+
+/// Within this time everything that was asked must be answered, milliseconds.
+const ANSWER_MS: u64 = 10_000;
+/// Rounds of the drainer without any progress, after which a queue does not drain.
+const IDLE_ROUNDS_MAX: u32 = 100;
+
+impl World {
+    pub(super) fn finish(&mut self) {
+        self.heal();
+        self.run_for(ANSWER_MS * MS);
+        self.check_answers();
+        self.close_clients();
+        self.drain();
+        self.check_baseline();
+    }
+
+    fn heal(&mut self) {
+        self.is_healed = true;
+        self.disk.heal();
+        self.disk.crash_at = None;
+        self.set_quota(None);
+        if self.disk.is_busy() {
+            // It need not wait for the end of its stall.
+            self.wake(self.now, super::Wake::Disk(self.process));
+        }
+        self.start_node();
+        let now = self.now;
+        let mut silent = Vec::new();
+        for (conn, stream) in &mut self.streams {
+            stream.pipe.heal(now);
+            if stream.pipe.is_silent() {
+                silent.push((*conn, stream.client));
+            }
+        }
+        for (conn, client) in silent {
+            if self.clients[client]
+                .conn()
+                .is_some_and(|found| found.0 == conn)
+            {
+                self.reset_client(client);
+            }
+            self.disconnect_node(qq_core::vocab::ConnId(conn));
+        }
+    }
+
+    fn check_answers(&mut self) {
+        if !self.broken.is_empty() {
+            return;
+        }
+        let open: usize = self.clients.iter().map(super::Client::unanswered).sum();
+        let stated: usize = self.clients.iter().map(super::Client::unconfirmed).sum();
+        let inside = self.reference.unanswered();
+        if open + stated + inside > 0 {
+            self.broken.push(format!(
+                "{ANSWER_MS} ms after everything was healed, {open} messages have no answer, {inside} of them none from \
+                 the broker, and {stated} settlements or drains no confirmation"
+            ));
+        }
+    }
+
+    fn close_clients(&mut self) {
+        for number in 0..self.clients.len() {
+            self.with_client(number, |client, scene, _| client.close(scene));
+        }
+        self.run_for(5_000 * MS);
+        for number in 0..self.clients.len() {
+            if self.clients[number].conn().is_some() && self.broken.is_empty() {
+                self.broken
+                    .push(format!("client {number} cannot close its connection"));
+            }
+        }
+    }
+
+    fn messages(&self) -> usize {
+        self.node
+            .as_ref()
+            .map_or(0, |node| node.broker().counters().messages)
+    }
+
+    /// One client takes what is left in the queues.
+    fn drain(&mut self) {
+        let drainer = self.clients.len() - 1;
+        let mut random = Random::fork(self.plan.seed, 7, 0);
+        self.connect(drainer, &mut random);
+        self.run_for(2_000 * MS);
+        for spec in self.plan.queues.clone() {
+            self.administer_declare(&spec);
+            self.with_client(drainer, |client, scene, plan| {
+                let mode = Some(Mode::First);
+                client.attach_receiver(scene, plan, &mut random, &spec, mode);
+            });
+        }
+        let (mut idle, mut last) = (0, usize::MAX);
+        while self.messages() > 0 && self.broken.is_empty() {
+            self.with_client(drainer, |client, scene, _| client.accept_all(scene));
+            self.run_for(100 * MS);
+            let left = self.messages();
+            idle = if left < last { 0 } else { idle + 1 };
+            last = left;
+            if idle > IDLE_ROUNDS_MAX {
+                self.broken.push(format!("{left} messages do not drain"));
+            }
+        }
+        // Nothing more may come.
+        self.run_for(2_000 * MS);
+        if self.broken.is_empty() {
+            for spec in self.plan.queues.clone() {
+                self.recorder.drained(self.now, &spec.name);
+            }
+            // A queue of one connection alone went with it, and all that was in it.
+            self.recorder.admin(self.now, "delete", "own", None);
+            self.recorder.drained(self.now, "own");
+        }
+        self.with_client(drainer, |client, scene, _| client.close(scene));
+        self.run_for(5_000 * MS);
+    }
+
+    fn administer_declare(&mut self, spec: &qq_core::broker::QueueSpec) {
+        let now = self.broker_now();
+        let declared = self
+            .node
+            .as_mut()
+            .map(|node| node.administer(now, |broker| broker.declare_queue(spec.clone(), None)));
+        if let Some(Ok(id)) = declared {
+            let input = super::Input::Declared(spec.clone(), id, None);
+            self.inputs.push(input);
+        }
+        self.after_node();
+    }
+
+    /// Nothing is left of anybody.
+    fn check_baseline(&mut self) {
+        let Some(node) = self.node.as_ref().filter(|_| self.broken.is_empty()) else {
+            return;
+        };
+        let counters = node.broker().counters();
+        let left = [
+            ("connections", counters.connections),
+            ("links", counters.ports()),
+            ("messages", counters.messages),
+            ("bytes", counters.bytes),
+            ("unsettled deliveries", counters.unsettled),
+            ("streams", self.streams.len()),
+        ];
+        for (what, count) in left.into_iter().filter(|(_, count)| *count > 0) {
+            self.broken
+                .push(format!("at the end {count} {what} are left"));
+        }
+        if !node.broker().is_drained() {
+            self.broken
+                .push("at the end something waits for the store".to_owned());
+        }
+        let kept = self.mirror.safe.queues.values();
+        let stored: usize = kept.map(|queue| queue.messages.len()).sum();
+        if stored > 0 {
+            self.broken
+                .push(format!("at the end the store holds {stored} messages"));
+        }
+    }
+}
