@@ -138,4 +138,28 @@ impl Broker {
             .get(name)
             .map_or(0, |slot| self.queues[*slot].backlog.watched())
     }
+
+    /// The cost of all bodies, counted one by one.
+    #[cfg(test)]
+    pub(super) fn counted_bytes(&self) -> usize {
+        let queued: usize = self
+            .queues
+            .iter()
+            .map(|(_, queue)| queue.backlog.cost())
+            .sum();
+        let read: usize = self
+            .consumers
+            .iter()
+            .map(|(_, consumer)| consumer.reader.cost())
+            .sum();
+        queued + read
+    }
+
+    /// Room that the index of a queue takes, bytes.
+    #[cfg(test)]
+    pub(super) fn index_bytes(&self, name: &str) -> usize {
+        self.queue_names
+            .get(name)
+            .map_or(0, |slot| self.queues[*slot].backlog.index_bytes())
+    }
 }

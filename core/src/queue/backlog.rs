@@ -95,6 +95,17 @@ impl Backlog {
         unpacked + packed
     }
 
+    /// Room that the index takes, bytes.
+    #[cfg(test)]
+    pub(crate) fn index_bytes(&self) -> usize {
+        let packed: usize = self
+            .entries
+            .packed_chunks()
+            .map(|cold| cold.index_bytes())
+            .sum();
+        self.entries.room() + packed
+    }
+
     /// Appends a message.
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry, at: Clock) -> u64 {

@@ -256,6 +256,13 @@ impl<T, P: Packed> Chunks<T, P> {
             .flat_map(|chunk| chunk.slots.iter().flatten())
     }
 
+    /// Room that the chunks take without what packed ones point at, bytes.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> usize {
+        let slots: usize = self.chunks.iter().map(|chunk| chunk.slots.capacity()).sum();
+        self.chunks.capacity() * size_of::<Chunk<T, P>>() + slots * size_of::<Option<T>>()
+    }
+
     /// All packed chunks, in order.
     pub(crate) fn packed_chunks(&self) -> impl Iterator<Item = &P> {
         self.chunks.iter().filter_map(|chunk| chunk.packed.as_ref())

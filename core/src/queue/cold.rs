@@ -163,6 +163,17 @@ impl Cold {
         }
     }
 
+    /// Room that it takes, bytes.
+    #[cfg(test)]
+    pub(super) fn index_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.payload_len.room()
+            + self.delivery_count.room()
+            + self.expires_ms.room()
+            + self.expires_at_ms.room()
+            + self.special.capacity() * size_of::<(u8, Entry)>()
+    }
+
     /// What the bodies in it cost (see `Message::cost`).
     pub(super) fn cost(&self) -> usize {
         self.special.iter().map(|(_, entry)| entry.cost()).sum()

@@ -29,6 +29,15 @@ impl<T: Copy + PartialEq> Column<T> {
         }
     }
 
+    /// Room that it takes beside itself, bytes.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        match self {
+            Self::Same(_) => 0,
+            Self::Each(values) => size_of_val(&**values),
+        }
+    }
+
     /// Changes the value at one slot.
     pub(super) fn set(&mut self, slot: usize, value: T) {
         match self {

@@ -27,6 +27,9 @@ use crate::vocab::{Message, Seq};
 /// Blocks of a window: it is refilled when so much of it is consumed.
 const BLOCKS: usize = 8;
 
+/// Blocks that a window has even when they exceed its bytes.
+const BLOCKS_MIN: usize = 2;
+
 /// Requests of one queue that are on their way at a time.
 const ASKED_MAX: usize = 4;
 
@@ -72,14 +75,23 @@ impl Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Missing(pub(crate) u64);
 
+/// A part of the window.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    /// The position behind it.
+    end: u64,
+    /// Of payloads.
+    bytes: usize,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     /// Where the third stretch begins and ends; nothing is away when it is empty.
     from: u64,
     to: u64,
-    /// Where the blocks end that are between cursor and `from`.
-    blocks: VecDeque<u64>,
+    /// What is between cursor and `from`, there or on its way.
+    blocks: VecDeque<Block>,
     asked: Vec<Span>,
     /// Where the cursor was when it was last looked at how much is ahead of it, and how much was allowed then.
     cursor: u64,
@@ -91,6 +103,12 @@ impl Window {
     pub(crate) fn asked(&self) -> usize {
         self.asked.len()
     }
+}
+
+/// Whether a window has all the blocks that it may have: a few at least, however large each is.
+fn is_full(blocks: &VecDeque<Block>, share: Share) -> bool {
+    let bytes: usize = blocks.iter().map(|block| block.bytes).sum();
+    blocks.len() >= BLOCKS || blocks.len() >= BLOCKS_MIN && bytes >= share.bytes
 }
 
 impl Backlog {
@@ -105,7 +123,7 @@ impl Backlog {
         window.to = window.to.max(window.from);
         while window
             .blocks
-            .pop_front_if(|end| *end <= self.cursor)
+            .pop_front_if(|block| block.end <= self.cursor)
             .is_some()
         {
             window.cursor = self.cursor;
@@ -162,17 +180,17 @@ impl Backlog {
             && !entry.is_away()
         {
             if len > 0 && (len >= block.len || bytes + entry.payload_len as usize > block.bytes) {
-                blocks.push_back(seq);
+                blocks.push_back(Block { end: seq, bytes });
                 (len, bytes) = (0, 0);
             }
-            if blocks.len() == BLOCKS {
+            if is_full(&blocks, share) {
                 break;
             }
             len += 1;
             bytes += entry.payload_len as usize;
             seq = found + 1;
         }
-        if blocks.len() < BLOCKS {
+        if !is_full(&blocks, share) {
             return None;
         }
         let old = self.window.from;
@@ -238,14 +256,15 @@ impl Backlog {
         }
         self.advance();
         self.follow_cursor();
-        while self.window.blocks.len() < BLOCKS && self.window.asked.len() < ASKED_MAX {
-            let Some(span) = self.next_block(share.block(), at) else {
+        while !is_full(&self.window.blocks, share) && self.window.asked.len() < ASKED_MAX {
+            let Some((span, bytes)) = self.next_block(share.block(), at) else {
                 self.window.from = self.window.to;
                 break;
             };
             self.window.from = span.end();
             self.window.share_len = self.window.share_len.max(share.len);
-            self.window.blocks.push_back(span.end());
+            let end = span.end();
+            self.window.blocks.push_back(Block { end, bytes });
             self.window.asked.push(span);
             spans.push(span);
         }
@@ -253,7 +272,7 @@ impl Backlog {
     }
 
     /// The first block of what is away.
-    fn next_block(&mut self, block: Share, at: Clock) -> Option<Span> {
+    fn next_block(&mut self, block: Share, at: Clock) -> Option<(Span, usize)> {
         let mut first = None;
         let (mut last, mut len, mut bytes) = (0, 0, 0);
         let mut seq = self.window.from;
@@ -276,7 +295,7 @@ impl Backlog {
             }
             (last, len, bytes) = (found, len + 1, bytes + size);
         }
-        first.map(|first| Span::new(first, last))
+        first.map(|first| (Span::new(first, last), bytes))
     }
 
     fn unpack(&mut self, seq: u64, at: Clock) {

@@ -1,4 +1,6 @@
 //! Drives a broker by commands, with a store that answers at once or when told, and a clock that is set by hand.
+//!
+//! The store keeps copies of its own, so that a body which the broker let go is gone.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -7,10 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::broker::{Action, Broker, BrokerConfig, Event, Now, QueueSpec};
-use crate::store::{Batch, BatchId, StoreEvent};
+use crate::store::{Batch, BatchId, Fetch, Op, StoreEvent};
 use crate::vocab::{
     Address, Command, ConnId, ConsumerSpec, Delivered, DeliveryId, Envelope, Format, LinkKey,
-    Message, Notice, Outcome, Port, ProducerSpec, Ticket, Verdict,
+    Message, Notice, Outcome, Port, ProducerSpec, QueueId, Seq, Ticket, Verdict,
 };
 
 pub(super) struct Rig {
@@ -18,10 +20,17 @@ pub(super) struct Rig {
     pub(super) now: Now,
     /// Batches that the store holds and has not answered; answered at once while `is_instant`.
     pub(super) batches: VecDeque<Batch>,
-    /// Every batch ever, in order.
+    /// Every batch since the start, in order.
     pub(super) log: Vec<Batch>,
     pub(super) is_instant: bool,
     pub(super) failures: Vec<String>,
+    /// Requests for bodies that the store has not answered; answered at once while `is_prompt`.
+    pub(super) fetches: Vec<Fetch>,
+    pub(super) is_prompt: bool,
+    /// What the store keeps: everything persisted and not removed.
+    pub(super) kept: BTreeMap<(QueueId, Seq), Arc<Message>>,
+    /// What was persisted before the last restart, in order.
+    history: Vec<Batch>,
     notices: BTreeMap<ConnId, Vec<Notice>>,
     tickets: BTreeMap<(ConnId, Port), u64>,
 }
@@ -107,6 +116,10 @@ impl Rig {
             log: Vec::new(),
             is_instant: true,
             failures: Vec::new(),
+            fetches: Vec::new(),
+            is_prompt: true,
+            kept: BTreeMap::new(),
+            history: Vec::new(),
             notices: BTreeMap::new(),
             tickets: BTreeMap::new(),
         };
@@ -138,18 +151,23 @@ impl Rig {
                 match action {
                     Action::Persist(batch) => {
                         assert!(!batch.ops.is_empty(), "an empty batch was made");
-                        self.log.push(batch.clone());
+                        self.log.push(copied(&batch));
                         self.batches.push_back(batch);
                     }
                     Action::Notify { conn, notices } => {
                         self.notices.entry(conn).or_default().extend(notices)
                     }
                     Action::Fail { text } => self.failures.push(text),
+                    Action::Fetch(fetch) => self.fetches.push(fetch),
                     other => panic!("unexpected {other:?}"),
                 }
             }
             while self.is_instant && !self.batches.is_empty() {
                 was_answered |= self.answer_one();
+            }
+            while self.is_prompt && !self.fetches.is_empty() {
+                self.answer_fetch(0);
+                was_answered = true;
             }
             if !was_answered {
                 return;
@@ -161,6 +179,7 @@ impl Rig {
         let Some(batch) = self.batches.pop_front() else {
             return false;
         };
+        keep(&mut self.kept, &batch);
         self.broker.handle_event(
             self.now,
             Event::Store(StoreEvent::Persisted { upto: batch.id }),
@@ -172,6 +191,32 @@ impl Rig {
     pub(super) fn persist_one(&mut self) {
         assert!(self.answer_one(), "the store has no batch");
         self.flush();
+    }
+
+    fn answer_fetch(&mut self, index: usize) {
+        let fetch = self.fetches.remove(index);
+        let first = (fetch.queue, fetch.first);
+        let end = (fetch.queue, Seq(fetch.first.0 + u64::from(fetch.count)));
+        let messages = self
+            .kept
+            .range(first..end)
+            .map(|((_, seq), message)| (*seq, Arc::new(Message::clone(message))))
+            .collect();
+        let answer = StoreEvent::Fetched { fetch, messages };
+        self.broker.handle_event(self.now, Event::Store(answer));
+    }
+
+    /// The store answers the request for bodies of this index.
+    pub(super) fn fetch_one(&mut self, index: usize) {
+        self.answer_fetch(index);
+        self.flush();
+    }
+
+    /// The store cannot answer it.
+    pub(super) fn fail_fetch(&mut self, index: usize) {
+        let fetch = self.fetches.remove(index);
+        let text = "a bad checksum".to_owned();
+        self.event(Event::Store(StoreEvent::FetchFailed { fetch, text }));
     }
 
     pub(super) fn command(&mut self, conn: ConnId, command: Command) {
@@ -372,19 +417,56 @@ impl Rig {
             log: Vec::new(),
             is_instant: true,
             failures: Vec::new(),
+            fetches: Vec::new(),
+            is_prompt: true,
+            kept: BTreeMap::new(),
+            history: Vec::new(),
             notices: BTreeMap::new(),
             tickets: BTreeMap::new(),
         };
-        for batch in self.log.iter().filter(|batch| batch.id < unanswered) {
-            batch
-                .ops
-                .iter()
-                .for_each(|op| rig.broker.recover(op.clone()));
+        let persisted = self.log.iter().filter(|batch| batch.id < unanswered);
+        rig.history = self.history.iter().chain(persisted).map(copied).collect();
+        for batch in &rig.history {
+            keep(&mut rig.kept, batch);
+            for op in copied(batch).ops {
+                rig.broker.recover(op);
+            }
         }
         rig.broker.recovered(rig.now);
         rig.connect(A);
         rig.connect(B);
         rig
+    }
+}
+
+/// A batch whose bodies nobody else has.
+fn copied(batch: &Batch) -> Batch {
+    let mut batch = batch.clone();
+    for op in &mut batch.ops {
+        if let Op::Enqueued(stored) = op {
+            stored.message = Arc::new(Message::clone(&stored.message));
+        }
+    }
+    batch
+}
+
+/// What a batch does to a store.
+fn keep(kept: &mut BTreeMap<(QueueId, Seq), Arc<Message>>, batch: &Batch) {
+    for op in copied(batch).ops {
+        match op {
+            Op::Enqueued(stored) => {
+                for place in stored.places {
+                    kept.insert(place, Arc::clone(&stored.message));
+                }
+            }
+            Op::Removed { queue, seq } => {
+                kept.remove(&(queue, seq));
+            }
+            Op::QueueDeleted { queue: deleted } => {
+                kept.retain(|(queue, _), _| *queue != deleted);
+            }
+            Op::QueueDeclared { .. } | Op::Counted { .. } | Op::Returned { .. } => {}
+        }
     }
 }
 

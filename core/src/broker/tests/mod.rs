@@ -10,6 +10,7 @@ mod links;
 mod model;
 mod order;
 mod outcomes;
+mod paging;
 mod permits;
 mod random;
 mod recovery;
