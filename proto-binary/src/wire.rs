@@ -212,6 +212,7 @@ pub(crate) fn count_fields(body: &[u8], number: u32) -> Result<usize, Malformed>
 #[cfg(test)]
 mod tests {
     use super::{Fields, Malformed, Value, count_fields, put_varint, varint_len};
+    use proptest::prelude::*;
     use std::vec::Vec;
 
     #[test]
@@ -259,6 +260,24 @@ mod tests {
             &[0x1c],
         ] {
             assert_eq!(Fields::of(bad).last(), Some(Err(Malformed)), "{bad:x?}");
+        }
+    }
+
+    /// Bytes that look like fields more often than chance would have it.
+    fn any_body() -> impl Strategy<Value = Vec<u8>> {
+        let tags = prop::sample::select(std::vec![
+            0x08_u8, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x12, 0x13, 0x14, 0x1a, 0x80, 0xff, 0x00, 0x01,
+            0x02
+        ]);
+        prop::collection::vec(prop_oneof![3 => tags, 1 => any::<u8>()], 0..48)
+    }
+
+    proptest! {
+        #[test]
+        fn the_walk_agrees_with_the_decoder_about_what_is_well_formed(body in any_body()) {
+            let decoder = <() as prost::Message>::decode(&body[..]);
+            let walk = Fields::of(&body).find_map(Result::err);
+            prop_assert_eq!(decoder.is_ok(), walk.is_none(), "{:?}", decoder);
         }
     }
 }
