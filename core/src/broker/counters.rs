@@ -155,6 +155,14 @@ impl Broker {
         queued + read
     }
 
+    /// Messages that came back and are not with a consumer again.
+    #[cfg(test)]
+    pub(super) fn returned_len(&self, name: &str) -> usize {
+        self.queue_names
+            .get(name)
+            .map_or(0, |slot| self.queues[*slot].backlog.returned_len())
+    }
+
     /// Room that the index of a queue takes, bytes.
     #[cfg(test)]
     pub(super) fn index_bytes(&self, name: &str) -> usize {

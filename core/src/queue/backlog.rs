@@ -95,6 +95,12 @@ impl Backlog {
         unpacked + packed
     }
 
+    /// Messages that came back and do not stand ahead of the cursor.
+    #[cfg(test)]
+    pub(crate) fn returned_len(&self) -> usize {
+        self.returned.len() + self.parked.len()
+    }
+
     /// Room that the index takes, bytes.
     #[cfg(test)]
     pub(crate) fn index_bytes(&self) -> usize {

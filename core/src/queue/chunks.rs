@@ -411,10 +411,29 @@ mod tests {
         assert_eq!(list.push('c'), 1_001);
     }
 
+    /// A packed chunk that is a plain list.
+    #[derive(Debug)]
+    struct Flat(Vec<Option<u64>>);
+
+    impl Packed for Flat {
+        fn live_from(&self, slot: usize) -> Option<usize> {
+            (slot..self.0.len()).find(|slot| self.0[*slot].is_some())
+        }
+
+        fn live_up_to(&self, slot: usize) -> Option<usize> {
+            (0..=slot).rev().find(|slot| self.0[*slot].is_some())
+        }
+    }
+
+    fn taken(list: &mut Chunks<u64, Flat>, number: u64) -> Option<u64> {
+        let found = list.take(number);
+        found.or_else(|| list.take_packed(number, |flat, slot| flat.0[slot].take()))
+    }
+
     proptest::proptest! {
         #[test]
-        fn behaves_like_a_map(steps in proptest::collection::vec((0u8..8, 0u64..600), 1..600)) {
-            let mut list = Chunks::<_>::default();
+        fn behaves_like_a_map(steps in proptest::collection::vec((0u8..11, 0u64..600), 1..600)) {
+            let mut list = Chunks::<u64, Flat>::default();
             let mut model = std::collections::BTreeMap::new();
             let mut next = 0u64;
             for (kind, argument) in steps {
@@ -428,14 +447,28 @@ mod tests {
                     }
                     4..=5 => {
                         let number = next.saturating_sub(argument);
-                        assert_eq!(list.take(number), model.remove(&number));
+                        assert_eq!(taken(&mut list, number), model.remove(&number));
                     }
                     6 => {
                         while let Some((&number, _)) = model.first_key_value() {
                             if number + argument >= next { break }
                             model.remove(&number);
-                            assert_eq!(list.take(number), Some(number));
+                            assert_eq!(taken(&mut list, number), Some(number));
                         }
+                    }
+                    7..=8 => {
+                        let number = next.saturating_sub(argument);
+                        list.pack(number, |slots| {
+                            assert_eq!(slots.len() as u64, CHUNK_LEN);
+                            Some(Flat(slots.iter_mut().map(Option::take).collect()))
+                        });
+                        assert_eq!(list.packed(number).is_some(), list.packed_mut(number).is_some());
+                    }
+                    9 => {
+                        let number = next.saturating_sub(argument);
+                        let was_packed = list.packed(number).is_some();
+                        assert_eq!(list.unpack(number, |flat| flat.0), was_packed);
+                        assert_eq!(list.entry(number), model.get(&number));
                     }
                     _ => {
                         let number = next + argument % 5;
@@ -445,6 +478,7 @@ mod tests {
                 }
                 assert_eq!(list.len(), model.len());
                 assert_eq!(list.next(), next);
+                assert_eq!(list.packed_len() + list.unpacked().count(), model.len());
                 let from = next.saturating_sub(argument);
                 assert_eq!(list.live_from(from), model.range(from..).next().map(|(&number, _)| number));
                 assert_eq!(list.live_up_to(from), model.range(..=from).next_back().map(|(&number, _)| number));

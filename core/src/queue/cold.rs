@@ -308,3 +308,159 @@ impl Packed for Box<Cold> {
         (rest != 0).then(|| slot - rest.leading_zeros() as usize)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::vocab::{Envelope, Format, Message};
+
+    const LEN: usize = CHUNK_LEN as usize;
+
+    /// An entry by some small numbers.
+    #[derive(Clone, Debug)]
+    struct Sketch {
+        len: u8,
+        count: u32,
+        ttl: Option<u64>,
+        until: Option<i64>,
+        was_acquired: bool,
+        /// 0 and 1 have something that no column holds.
+        kind: u8,
+    }
+
+    fn sketch() -> impl Strategy<Value = Sketch> {
+        (
+            prop_oneof![Just(100u8), any::<u8>()],
+            prop_oneof![Just(0u32), 0u32..5],
+            prop_oneof![Just(None), (0u64..50).prop_map(Some)],
+            prop_oneof![3 => Just(None), 1 => (0i64..50).prop_map(Some)],
+            any::<bool>(),
+            0u8..12,
+        )
+            .prop_map(|(len, count, ttl, until, was_acquired, kind)| Sketch {
+                len,
+                count,
+                ttl,
+                until,
+                was_acquired,
+                kind,
+            })
+    }
+
+    fn entry(sketch: &Sketch) -> Entry {
+        let message = Message {
+            envelope: Envelope {
+                expires_at_ms: sketch.until,
+                delivery_count: sketch.count,
+                ..Envelope::default()
+            },
+            format: Format::Amqp(0),
+            payload: vec![1; usize::from(sketch.len)].into(),
+        };
+        let expires_ms = sketch.ttl.unwrap_or(NEVER_MS);
+        let mut entry = Entry::new(Arc::new(message), expires_ms, BatchId(0), sketch.kind != 0);
+        entry.was_acquired = sketch.was_acquired;
+        if sketch.kind == 1 {
+            entry.extra.get_or_insert_default().annotations = Some(vec![2].into());
+        }
+        if sketch.kind != 0 {
+            entry.send_away();
+        }
+        entry
+    }
+
+    type Fields = (
+        bool,
+        u64,
+        Option<i64>,
+        Option<bytes::Bytes>,
+        u32,
+        u32,
+        bool,
+        bool,
+    );
+
+    fn fields(entry: &Entry) -> Fields {
+        (
+            entry.is_away(),
+            entry.expires_ms,
+            entry.expires_at_ms(),
+            entry
+                .extra
+                .as_ref()
+                .and_then(|extra| extra.annotations.clone()),
+            entry.payload_len,
+            entry.delivery_count,
+            entry.was_acquired,
+            entry.is_durable,
+        )
+    }
+
+    fn plain_check_ms(slots: &[Option<Entry>], at: Clock) -> u64 {
+        let all = slots.iter().flatten();
+        all.map(|entry| entry.check_ms(at))
+            .min()
+            .unwrap_or(NEVER_MS)
+    }
+
+    proptest! {
+        #[test]
+        fn a_packed_chunk_knows_what_its_entries_knew(
+            sketches in proptest::collection::vec(proptest::option::of(sketch()), LEN),
+            steps in proptest::collection::vec((0..LEN, 0u32..9), 0..60),
+        ) {
+            let mut slots: Vec<Option<Entry>> =
+                sketches.iter().map(|sketch| sketch.as_ref().map(entry)).collect();
+            let mut given = slots.clone();
+            let Some(cold) = Cold::pack(&mut given) else {
+                let special = slots.iter().flatten().filter(|entry| entry.is_special()).count();
+                prop_assert!(2 * special > slots.iter().flatten().count() || special == 0);
+                return Ok(());
+            };
+            let mut cold = Box::new(cold);
+            for (slot, step) in steps {
+                if step < 3 {
+                    let taken = cold.take(slot);
+                    prop_assert_eq!(
+                        taken.as_ref().map(fields),
+                        slots[slot].take().as_ref().map(fields)
+                    );
+                } else {
+                    let change = |entry: &mut Entry| {
+                        entry.delivery_count = step;
+                        entry.was_acquired = true;
+                        if step == 8 {
+                            entry.extra.get_or_insert_default().annotations = Some(vec![3].into());
+                        }
+                    };
+                    cold.change(slot, change);
+                    slots[slot].as_mut().map(change);
+                }
+            }
+            for slot in 0..LEN {
+                let expected = slots[slot].as_ref().map(fields);
+                prop_assert_eq!(cold.entry(slot).as_ref().map(fields), expected);
+                let next = (slot..LEN).find(|slot| slots[*slot].is_some());
+                let last = (0..=slot).rev().find(|slot| slots[*slot].is_some());
+                prop_assert_eq!((cold.live_from(slot), cold.live_up_to(slot)), (next, last));
+            }
+            for ms in 0..50 {
+                let at = Clock { mono_ms: ms, wall_ms: 49 - ms as i64 };
+                let is_over = |slot: &usize| slots[*slot].as_ref().is_some_and(|entry| entry.is_expired(at));
+                let over: Vec<usize> = (0..LEN).filter(is_over).collect();
+                let bits = cold.expired(at);
+                prop_assert_eq!(slots_of(bits).collect::<Vec<_>>(), over.clone());
+                let mut rest = slots.clone();
+                over.iter().for_each(|slot| rest[*slot] = None);
+                prop_assert_eq!(cold.check_ms(at, bits, 0), plain_check_ms(&rest, at));
+            }
+            let unpacked: Vec<_> = cold.unpack().iter().map(|slot| slot.as_ref().map(fields)).collect();
+            let expected: Vec<_> = slots.iter().map(|slot| slot.as_ref().map(fields)).collect();
+            prop_assert_eq!(unpacked, expected);
+        }
+    }
+}

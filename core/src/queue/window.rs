@@ -171,7 +171,6 @@ impl Backlog {
     /// share allows.
     fn shrink(&mut self, share: Share, persisted: BatchId, at: Clock) -> Option<usize> {
         (self.window.cursor, self.window.share_len) = (self.cursor, share.len);
-        let mut freed = 0;
         let block = share.block();
         let (mut blocks, mut len, mut bytes) = (VecDeque::new(), 0, 0);
         let mut seq = self.cursor;
@@ -193,27 +192,35 @@ impl Backlog {
         if !is_full(&blocks, share) {
             return None;
         }
-        let old = self.window.from;
+        self.window.blocks = blocks;
         if self.window.from >= self.window.to {
             (self.window.from, self.window.to) = (seq, seq);
-        } else {
-            // From the far end down, so that the stretch stays one.
-            while let Some(found) = self
-                .window
-                .from
-                .checked_sub(1)
-                .and_then(|last| self.entries.live_up_to(last))
-                .filter(|found| *found >= seq)
-                && let Some(entry) = self.entries.entry(found)
-                && (entry.can_leave(persisted) || !entry.is_durable)
-            {
-                freed += self.send_away(found, persisted);
-                self.window.from = found;
-            }
-            self.pack(self.window.from, old, Some(at));
+            return Some(0);
         }
-        self.window.blocks = blocks;
-        Some(freed)
+        Some(self.trim(seq, persisted, at))
+    }
+
+    /// Sends away what is between `end` and the third stretch: from the far end down, so that the stretch stays one.
+    fn trim(&mut self, end: u64, persisted: BatchId, at: Clock) -> usize {
+        let old = self.window.from;
+        let mut freed = 0;
+        while let Some(last) = self.window.from.checked_sub(1)
+            && let Some(found) = self.entries.live_up_to(last).filter(|found| *found >= end)
+        {
+            let can_pass = self
+                .entries
+                .entry(found)
+                .is_some_and(|entry| entry.can_leave(persisted) || !entry.is_durable);
+            if !can_pass {
+                // It came back, and its count is not safe yet: looked at again.
+                self.window.cursor = u64::MAX;
+                break;
+            }
+            freed += self.send_away(found, persisted);
+            self.window.from = found;
+        }
+        self.pack(self.window.from, old, Some(at));
+        freed
     }
 
     fn send_away(&mut self, seq: u64, persisted: BatchId) -> usize {

@@ -1,6 +1,7 @@
 //! Everything at once, at random: many queues, all commands, a store that answers late, connections that come and go,
 //! and a restart from what was persisted. Nothing confirmed may be lost, nothing settled and confirmed may come back,
-//! and when everybody is gone nothing of them is left.
+//! and when everybody is gone nothing of them is left. Once with all bodies in memory, once with hardly any: then the
+//! store answers requests late and in any order, and in some walks not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +9,19 @@ use bytes::Bytes;
 
 use super::harness::*;
 use super::random::Random;
-use crate::broker::{BrokerConfig, Event, Limits, Overflow, QueueSpec};
+use crate::broker::{BrokerConfig, Event, Limits, Overflow, Paging, QueueSpec};
 use crate::vocab::{
     Address, Command, ConnId, ConsumerSpec, DeliveryId, Envelope, LifetimePolicy, Notice, Outcome,
     Port, ProducerSpec, Ticket, Verdict,
 };
 
-fn chaos_config(seed: u64) -> BrokerConfig {
+const PAGING: Paging = Paging {
+    window_len: 3,
+    window_bytes: 100,
+    cache_bytes: 20_000,
+};
+
+fn chaos_config(seed: u64, paging: Option<Paging>) -> BrokerConfig {
     let noise = |name: &str| QueueSpec::new(name);
     BrokerConfig {
         limits: Limits {
@@ -23,6 +30,7 @@ fn chaos_config(seed: u64) -> BrokerConfig {
             memory_max_bytes: 90_000,
         },
         auto_create_queues: true,
+        paging,
         ..BrokerConfig {
             hash_seed: seed,
             ..config([
@@ -73,6 +81,10 @@ struct Known {
 }
 
 struct Chaos {
+    paging: Option<Paging>,
+    /// Once in so many answers the store fails; zero is never.
+    fails_once_in: u64,
+    fetched: usize,
     rig: Rig,
     random: Random,
     known: Known,
@@ -91,10 +103,14 @@ struct Chaos {
 }
 
 impl Chaos {
-    fn new(seed: u64) -> Self {
-        let mut rig = Rig::new(chaos_config(seed));
+    fn new(seed: u64, paging: Option<Paging>) -> Self {
+        let mut rig = Rig::new(chaos_config(seed, paging));
         rig.is_instant = false;
+        rig.is_prompt = false;
         Self {
+            paging,
+            fails_once_in: if seed % 4 == 3 { 40 } else { 0 },
+            fetched: 0,
             rig,
             random: Random(seed),
             known: Known::default(),
@@ -278,7 +294,11 @@ impl Chaos {
     }
 
     fn step(&mut self) {
-        match self.random.below(24) {
+        match self
+            .random
+            .below(if self.paging.is_some() { 36 } else { 24 })
+        {
+            24.. => self.fetch(),
             0 => {
                 let conn = ConnId(self.next_conn);
                 self.next_conn += 1;
@@ -340,6 +360,20 @@ impl Chaos {
         }
     }
 
+    /// The store answers a request, or cannot.
+    fn fetch(&mut self) {
+        if self.rig.fetches.is_empty() {
+            return;
+        }
+        let index = self.random.index(self.rig.fetches.len());
+        if self.fails_once_in > 0 && self.random.below(self.fails_once_in) == 0 {
+            self.rig.fail_fetch(index);
+        } else {
+            self.rig.fetch_one(index);
+            self.fetched += 1;
+        }
+    }
+
     fn on_closed(&mut self, conn: ConnId, port: Port) {
         self.closed.insert((conn, port));
         self.known
@@ -396,7 +430,7 @@ impl Chaos {
 
     /// The power goes: what a new broker finds must fit what the world knows.
     fn crash(&self, seed: u64) {
-        let mut rig = self.rig.restarted(chaos_config(seed));
+        let mut rig = self.rig.restarted(chaos_config(seed, self.paging));
         rig.consume(
             A,
             C,
@@ -426,8 +460,9 @@ impl Chaos {
     }
 
     /// Everybody goes; what is left is in queues that outlive their users.
-    fn finish(mut self) -> usize {
+    fn finish(mut self) -> (usize, usize) {
         self.rig.is_instant = true;
+        self.rig.is_prompt = true;
         self.rig.flush();
         for conn in std::mem::take(&mut self.conns) {
             self.rig.event(Event::Disconnected { conn });
@@ -446,27 +481,45 @@ impl Chaos {
         // Only dynamic nodes that wait for their messages may be left.
         assert_eq!(counters.queues == 0, counters.messages == 0, "{counters:?}");
         assert!(self.rig.broker.is_drained());
-        self.known.confirmed.len()
+        assert_eq!(counters.bytes, self.rig.broker.counted_bytes());
+        assert_eq!((counters.fetches, counters.damaged), (0, 0));
+        (self.known.confirmed.len(), self.fetched)
     }
 }
 
 #[test]
 fn nothing_confirmed_is_lost_and_nothing_settled_returns() {
-    let mut confirmed = 0;
+    walk(None);
+}
+
+#[test]
+fn nothing_is_lost_or_returns_when_bodies_leave() {
+    let fetched = walk(Some(PAGING));
+    assert!(
+        fetched > 2_000,
+        "{fetched} answers are too few to mean anything"
+    );
+}
+
+fn walk(paging: Option<Paging>) -> usize {
+    let (mut confirmed, mut fetched) = (0, 0);
     for seed in 0..60 {
         println!("seed {seed}");
-        let mut chaos = Chaos::new(seed);
+        let mut chaos = Chaos::new(seed, paging);
         for step in 0..1_500 {
             chaos.step();
             if step % 100 == 99 {
                 chaos.crash(seed);
             }
         }
-        confirmed += chaos.finish();
+        let (was_confirmed, was_fetched) = chaos.finish();
+        confirmed += was_confirmed;
+        fetched += was_fetched;
     }
     println!("{confirmed} confirmed messages were looked for");
     assert!(
         confirmed > 2_000,
         "{confirmed} confirmed messages are too few to mean anything"
     );
+    fetched
 }

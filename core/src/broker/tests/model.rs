@@ -3,15 +3,20 @@
 //! The model finds the next message by scanning from the front and knows no cursor, no sets and no chunks. All
 //! consumers are on one connection, so the order of its notices is the order of the deliveries. Seeds are printed on
 //! failure; the same seed walks the same way.
+//!
+//! The same walks are made by a broker that keeps hardly any bodies, with a store that answers at once or late and in
+//! any order, with restarts in between: the list is the same.
 
 use super::harness::*;
 use super::random::Random;
-use crate::broker::{BrokerConfig, QueueSpec};
+use crate::broker::{BrokerConfig, Paging, QueueSpec};
 use crate::vocab::{ConsumerSpec, Delivered, Envelope, Notice, Outcome, Port};
 
 #[derive(Debug)]
 struct Listed {
     text: String,
+    number: u64,
+    is_durable: bool,
     expires_at_ms: Option<u64>,
     count: u32,
     was_taken: bool,
@@ -25,11 +30,27 @@ struct Reader {
     port: Port,
     link: &'static str,
     is_settled: bool,
+    /// Only looks: what it comes to next.
+    browses_from: Option<u64>,
     sent: u64,
     limit: u64,
 }
 
+/// How the store takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bodies {
+    /// All bodies stay in memory.
+    Stay,
+    /// They leave and come back at once.
+    Prompt,
+    /// They come back late and in any order.
+    Late,
+}
+
 struct Walk {
+    bodies: Bodies,
+    /// So many of eight messages are durable.
+    durable_of_8: u64,
     rig: Rig,
     random: Random,
     list: Vec<Listed>,
@@ -41,15 +62,16 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(seed: u64) -> Self {
-        let mut rig = Rig::new(BrokerConfig {
-            hash_seed: seed,
-            ..config([QueueSpec::new("q")])
-        });
+    fn new(seed: u64, bodies: Bodies) -> Self {
+        let mut rig = Rig::new(walk_config(seed, bodies));
+        rig.is_prompt = bodies != Bodies::Late;
         rig.produce(A, P, named("q"));
+        let mut random = Random(seed);
         Self {
+            bodies,
+            durable_of_8: [4, 7, 8][random.index(3)],
             rig,
-            random: Random(seed),
+            random,
             list: Vec::new(),
             readers: Vec::new(),
             clock_ms: 0,
@@ -60,7 +82,17 @@ impl Walk {
     }
 
     fn step(&mut self) {
-        match self.random.below(16) {
+        match self
+            .random
+            .below(if self.bodies == Bodies::Late { 24 } else { 16 })
+        {
+            16.. => self.fetch(),
+            15 if self.random.below(16) == 0 => self.restart(),
+            14 if self.random.below(16) == 0 => {
+                self.rig.broker.purge_queue("q").expect("q exists");
+                self.rig.flush();
+                self.list.retain(|message| message.holder.is_some());
+            }
             0..=3 => self.publish(),
             4..=7 if !self.readers.is_empty() => self.permit(),
             8..=11 if !self.readers.is_empty() => self.settle(),
@@ -89,7 +121,8 @@ impl Walk {
         };
         for _ in 0..count {
             let ttl_ms = (self.random.below(4) == 0).then(|| 1 + self.random.below(60));
-            let durable = self.random.below(2) == 0;
+            let durable = self.random.below(8) < self.durable_of_8;
+            let number = self.published;
             let text = self.published.to_string();
             self.published += 1;
             let envelope = Envelope {
@@ -100,6 +133,8 @@ impl Walk {
             commands.push(self.rig.next_publish(A, P, message(&text, envelope)));
             self.list.push(Listed {
                 text,
+                number,
+                is_durable: durable,
                 expires_at_ms: ttl_ms.map(|ttl_ms| self.clock_ms + ttl_ms),
                 count: 0,
                 was_taken: false,
@@ -116,6 +151,7 @@ impl Walk {
         self.next_port += 1;
         let link = ["a", "b", "c", "d", "e", "f"][self.random.index(6)];
         let is_settled = self.random.below(5) == 0;
+        let browse = self.random.below(6) == 0;
         if let Some(old) = self.readers.iter().position(|reader| reader.link == link) {
             let old = self.readers.remove(old);
             self.put_back(old.port, 0, u64::MAX, &Outcome::Lost);
@@ -123,6 +159,7 @@ impl Walk {
         let spec = ConsumerSpec {
             key: key(link),
             settled: is_settled,
+            browse,
             ..consumer(named("q"))
         };
         self.rig.consume(B, port, spec);
@@ -130,6 +167,7 @@ impl Walk {
             port,
             link,
             is_settled,
+            browses_from: browse.then_some(0),
             sent: 0,
             limit: 0,
         });
@@ -210,10 +248,38 @@ impl Walk {
     }
 
     /// The first message of the list that a reader may get.
-    fn next_for(&self, port: Port) -> Option<usize> {
-        self.list
-            .iter()
-            .position(|message| message.holder.is_none() && !message.excluded.contains(&port))
+    fn next_for(&self, reader: &Reader) -> Option<usize> {
+        self.list.iter().position(|message| {
+            message.holder.is_none()
+                && match reader.browses_from {
+                    Some(from) => message.number >= from,
+                    None => !message.excluded.contains(&reader.port),
+                }
+        })
+    }
+
+    /// The store answers one of its requests.
+    fn fetch(&mut self) {
+        if !self.rig.fetches.is_empty() {
+            let index = self.random.index(self.rig.fetches.len());
+            self.rig.fetch_one(index);
+        }
+    }
+
+    /// The process ends and starts anew: what is not stored is gone, nobody holds anything.
+    fn restart(&mut self) {
+        let config = walk_config(self.random.0, self.bodies);
+        self.rig = self.rig.restarted(config);
+        self.rig.is_prompt = self.bodies != Bodies::Late;
+        self.rig.produce(A, P, named("q"));
+        self.readers.clear();
+        self.list.retain_mut(|message| {
+            message.holder = None;
+            message.excluded.clear();
+            // That somebody had it is known from the count alone.
+            message.was_taken = message.count > 0;
+            message.is_durable
+        });
     }
 
     fn check_deliveries(&mut self) {
@@ -228,9 +294,9 @@ impl Walk {
             .iter()
             .filter(|reader| reader.sent < reader.limit)
         {
-            assert_eq!(
-                self.next_for(reader.port),
-                None,
+            // Only the store may be what it waits for.
+            assert!(
+                self.next_for(reader).is_none() || !self.rig.fetches.is_empty(),
                 "{reader:?} has a permit and gets nothing"
             );
         }
@@ -238,14 +304,15 @@ impl Walk {
 
     fn check_delivery(&mut self, port: Port, delivered: &Delivered) {
         self.deliveries += 1;
-        let found = self
-            .next_for(port)
-            .expect("the list has a message for the port");
         let reader = self
             .readers
-            .iter_mut()
-            .find(|reader| reader.port == port)
+            .iter()
+            .position(|reader| reader.port == port)
             .expect("deliveries go to open ports");
+        let found = self
+            .next_for(&self.readers[reader])
+            .expect("the list has a message for the port");
+        let reader = &mut self.readers[reader];
         let listed = &mut self.list[found];
         let got = (
             text(delivered),
@@ -262,13 +329,17 @@ impl Walk {
                 !listed.was_taken
             )
         );
-        listed.was_taken = true;
-        listed.holder = Some((port, reader.sent));
         reader.sent += 1;
         assert!(
             reader.sent <= reader.limit,
             "{reader:?} got more than its permit"
         );
+        if reader.browses_from.is_some() {
+            reader.browses_from = Some(listed.number + 1);
+            return;
+        }
+        listed.was_taken = true;
+        listed.holder = Some((port, reader.sent - 1));
         if reader.is_settled {
             self.list.remove(found);
         }
@@ -281,11 +352,14 @@ impl Walk {
             .iter()
             .filter(|message| message.holder.is_some())
             .count();
-        let bytes: usize = self
-            .list
-            .iter()
-            .map(|message| message.text.len() + 160)
-            .sum();
+        let bytes: usize = match self.bodies {
+            Bodies::Stay => self
+                .list
+                .iter()
+                .map(|message| message.text.len() + 160)
+                .sum(),
+            Bodies::Prompt | Bodies::Late => self.rig.broker.counted_bytes(),
+        };
         assert_eq!(
             (
                 counters.messages,
@@ -295,10 +369,20 @@ impl Walk {
             ),
             (self.list.len(), held, bytes, self.readers.len())
         );
+        assert_eq!(counters.bodies + counters.paged, counters.messages);
+        let is_free = |message: &&Listed| message.holder.is_some() || !message.is_durable;
+        let bound = self.list.iter().filter(is_free).count();
+        if self.bodies != Bodies::Stay && self.rig.broker.returned_len("q") == 0 {
+            let window = 2 * PAGING.window_len + bound;
+            assert!(counters.bodies <= window + 1, "{counters:?} {window}");
+        }
     }
 
     /// In the end everything that is left comes out in order, and nothing stays.
     fn finish(mut self) -> u64 {
+        self.rig.is_prompt = true;
+        self.rig.flush();
+        self.check_deliveries();
         while !self.readers.is_empty() {
             self.close();
             self.check_deliveries();
@@ -331,20 +415,55 @@ impl Walk {
     }
 }
 
+const PAGING: Paging = Paging {
+    window_len: 16,
+    window_bytes: 1_000,
+    cache_bytes: 1 << 30,
+};
+
+fn walk_config(seed: u64, bodies: Bodies) -> BrokerConfig {
+    BrokerConfig {
+        hash_seed: seed,
+        paging: (bodies != Bodies::Stay).then_some(PAGING),
+        ..config([QueueSpec::new("q")])
+    }
+}
+
 #[test]
 fn a_queue_delivers_what_a_plain_list_would() {
-    let mut deliveries = 0;
-    for seed in 0..60 {
+    walk(Bodies::Stay);
+}
+
+#[test]
+fn a_queue_whose_bodies_leave_delivers_the_same() {
+    walk(Bodies::Prompt);
+}
+
+#[test]
+fn a_queue_whose_bodies_come_back_late_delivers_the_same() {
+    walk(Bodies::Late);
+}
+
+fn walk(bodies: Bodies) {
+    let (mut deliveries, mut paged) = (0, 0);
+    for seed in 0..40 {
         println!("seed {seed}");
-        let mut walk = Walk::new(seed);
+        let mut walk = Walk::new(seed, bodies);
         for _ in 0..400 {
             walk.step();
+            paged = paged.max(walk.rig.broker.counters().paged);
         }
         deliveries += walk.finish();
     }
     println!("{deliveries} deliveries were checked");
     assert!(
-        deliveries > 20_000,
+        deliveries > 12_000,
         "{deliveries} deliveries are too few to mean anything"
+    );
+    println!("{paged} messages were away at a time");
+    assert_eq!(bodies == Bodies::Stay, paged == 0);
+    assert!(
+        bodies == Bodies::Stay || paged > 500,
+        "{paged} are too few to be packed"
     );
 }
