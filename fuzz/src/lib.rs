@@ -11,4 +11,5 @@ pub mod connection;
 pub mod frames;
 pub mod node;
 pub mod sections;
+pub mod selector;
 pub mod types;

@@ -1,4 +1,4 @@
-//! Replays the committed corpora of the codec's targets: each input, every cut of it, and each byte of it changed.
+//! Replays the committed corpora of the codec's and the filters' targets: each input, every cut of it, and each byte of it changed.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -56,4 +56,9 @@ fn frames_corpus_replays() {
 #[test]
 fn sections_corpus_replays() {
     replay("sections", 30, qq_fuzz::sections::sections);
+}
+
+#[test]
+fn selector_corpus_replays() {
+    replay("selector", 30, qq_fuzz::selector::selector);
 }

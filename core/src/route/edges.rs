@@ -67,4 +67,10 @@ impl DirectTable {
     pub(super) fn find(&self, key: &[u8]) -> &[Edge] {
         self.keys.get(key).map_or(&[], SmallVec::as_slice)
     }
+
+    /// Whether nothing is left.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
 }

@@ -9,6 +9,8 @@
 //! does. Nothing is allocated once the buffers have grown.
 
 mod address;
+mod bind;
+mod declare;
 mod edges;
 mod exchange;
 mod headers;

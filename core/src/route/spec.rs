@@ -341,6 +341,13 @@ pub(super) fn invalid(text: String) -> Refusal {
     }
 }
 
+pub(super) fn not_found(what: &str, name: &str) -> Refusal {
+    Refusal {
+        reason: Reason::NotFound,
+        text: format!("there is no {what} {}", quoted(name)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,5 @@
-//! Topic patterns as one trie, walked by a message's key with all states at once.
+//! Topic patterns. Those without wildcards are found by their whole key; the others are one trie, walked by a message's
+//! key with all states at once.
 //!
 //! A step from word to word visits each node of the trie once at most, however many `#` the patterns have: the cost is
 //! bounded by words times nodes in reach, where trying one `#` after the other would be exponential.
@@ -8,9 +9,9 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use slab::Slab;
 
-use super::edges::{Edge, Edges, Map, remove_edge};
+use super::edges::{DirectTable, Edge, Edges, Map, remove_edge};
 
-/// Most words of a message's key. A longer one matches no pattern: without a bound, a key of 100,000 dots would keep the
+/// Most words of a message's key. A longer one matches no wildcard: without a bound, a key of 100,000 dots would keep the
 /// broker busy for everybody else.
 pub const KEY_WORDS_MAX: usize = 1_024;
 
@@ -75,6 +76,8 @@ struct Word {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct TopicTable {
+    /// Patterns without wildcards, which most often are most of them.
+    exact: DirectTable,
     nodes: Slab<Node>,
     /// Children by word beyond the first, by node and word.
     edges: Map<(u32, u32), u32>,
@@ -93,6 +96,10 @@ fn words_of(key: &[u8]) -> impl Iterator<Item = &[u8]> {
         .take(if is_empty { 0 } else { usize::MAX })
 }
 
+fn has_wildcard(pattern: &[u8]) -> bool {
+    words_of(pattern).any(|word| matches!(word, b"*" | b"#"))
+}
+
 fn index(at: usize) -> u32 {
     u32::try_from(at).expect("the number of bindings and the length of their keys are bounded")
 }
@@ -102,6 +109,7 @@ impl TopicTable {
         let mut nodes = Slab::new();
         nodes.insert(Node::new(NONE, Step::Many));
         Self {
+            exact: DirectTable::new(hasher),
             nodes,
             edges: Map::with_hasher(hasher.clone()),
             words: Slab::new(),
@@ -113,6 +121,9 @@ impl TopicTable {
     }
 
     pub(super) fn insert(&mut self, pattern: &[u8], edge: Edge) {
+        if !has_wildcard(pattern) {
+            return self.exact.insert(pattern, edge);
+        }
         let mut at = ROOT;
         for word in words_of(pattern) {
             at = match word {
@@ -130,6 +141,9 @@ impl TopicTable {
     }
 
     pub(super) fn remove(&mut self, pattern: &[u8], binding: u32) {
+        if !has_wildcard(pattern) {
+            return self.exact.remove(pattern, binding);
+        }
         let mut at = ROOT;
         for word in words_of(pattern) {
             at = match word {
@@ -151,6 +165,10 @@ impl TopicTable {
 
     /// Calls `each` for every binding whose pattern fits the key.
     pub(super) fn each_match(&mut self, key: &[u8], mut each: impl FnMut(Edge)) {
+        self.exact.find(key).iter().copied().for_each(&mut each);
+        if self.nodes.len() == 1 {
+            return;
+        }
         self.next.clear();
         self.stamp += 1;
         self.enter(ROOT);
@@ -307,7 +325,8 @@ impl TopicTable {
     /// Whether nothing is left but the root.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.nodes.len() == 1
+        self.exact.is_empty()
+            && self.nodes.len() == 1
             && self.edges.is_empty()
             && self.words.is_empty()
             && self.word_ids.is_empty()

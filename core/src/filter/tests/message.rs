@@ -47,7 +47,12 @@ fn every_simple_type_is_read() {
             "v > 18446744073709551615",
         ),
         (Value::Decimal32([0x7c, 0, 0, 0]), "v <> v"),
+        (Value::Decimal32([0x6c, 0xa0, 0x00, 0x01]), "v = 8388609"),
         (decimal64(12, 2), "v = 1200"),
+        (
+            Value::Decimal128((6_175_u128 << 113 | 5).to_be_bytes()),
+            "v = 0.5",
+        ),
         (Value::Null, "v IS NULL"),
         (Value::List(vec![Value::Int(1)]), "v IS NOT NULL"),
     ] {
