@@ -3,6 +3,8 @@
 //! Twice over: the attributes in the sources are compared with the file's descriptors field by field, and every message
 //! is filled by reflection, decoded by the derives, written again and read back by reflection.
 
+mod support;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
@@ -12,8 +14,8 @@ use prost_reflect::{
     ReflectMessage, Value,
 };
 use qq_proto_binary::message as m;
+use support::pool;
 
-const PROTO: &str = include_str!("../proto/qwerq.proto");
 const SOURCES: &[&str] = &[
     include_str!("../src/message/answer.rs"),
     include_str!("../src/message/call.rs"),
@@ -24,26 +26,6 @@ const SOURCES: &[&str] = &[
     include_str!("../src/message/schema.rs"),
     include_str!("../src/message/stream.rs"),
 ];
-
-fn pool() -> DescriptorPool {
-    let file = protox::file::File::from_source("qwerq.proto", PROTO).expect("the file parses");
-    let mut compiler = protox::Compiler::with_file_resolver(OneFile(file));
-    compiler.open_file("qwerq.proto").expect("it compiles");
-    compiler.descriptor_pool()
-}
-
-/// Resolves the one file that there is.
-struct OneFile(protox::file::File);
-
-impl protox::file::FileResolver for OneFile {
-    fn open_file(&self, name: &str) -> Result<protox::file::File, protox::Error> {
-        if name == "qwerq.proto" {
-            Ok(self.0.clone())
-        } else {
-            Err(protox::Error::file_not_found(name))
-        }
-    }
-}
 
 fn messages(pool: &DescriptorPool) -> Vec<MessageDescriptor> {
     pool.all_messages()

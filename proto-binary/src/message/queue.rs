@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QueueListRequest {}
 
-/// 0x33 QUEUE_LIST_RESP.
+/// 0x33 QUEUE_LIST_RESPONSE.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QueueListResponse {
     /// By name.
@@ -208,7 +208,7 @@ pub struct QueueStatsRequest {
     pub queue: String,
 }
 
-/// 0x57 QUEUE_STATS_RESP. Totals count since the broker started.
+/// 0x57 QUEUE_STATS_RESPONSE. Totals count since the broker started.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QueueStatsResponse {
     /// The queue or stream.

@@ -74,7 +74,7 @@ pub struct SchemaRegisterResponse {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SchemaListRequest {}
 
-/// 0x31 SCHEMA_LIST_RESP.
+/// 0x31 SCHEMA_LIST_RESPONSE.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SchemaListResponse {
     /// By name of the queue.

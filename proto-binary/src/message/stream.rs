@@ -21,7 +21,7 @@ pub enum SeekPosition {
     Committed = 4,
 }
 
-/// 0x58 STREAM_SEEK: begins to read a stream, or goes on from elsewhere.
+/// 0x58 SEEK: begins to read a stream, or goes on from elsewhere.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SeekRequest {
     /// The queue or stream.
@@ -41,7 +41,7 @@ pub struct SeekRequest {
     pub timestamp: i64,
 }
 
-/// 0x59 STREAM_SEEK_ACK.
+/// 0x59 SEEK_ACK.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SeekResponse {
     /// The next sequence to be delivered.
@@ -49,7 +49,7 @@ pub struct SeekResponse {
     pub offset: u64,
 }
 
-/// 0x5A STREAM_COMMIT.
+/// 0x5A COMMIT_OFFSET.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CommitOffsetRequest {
     /// The queue or stream.
@@ -63,7 +63,7 @@ pub struct CommitOffsetRequest {
     pub offset: u64,
 }
 
-/// 0x5B STREAM_COMMIT_ACK.
+/// 0x5B COMMIT_OFFSET_ACK.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CommitOffsetResponse {
     /// As committed.
