@@ -77,19 +77,21 @@ struct Stored {
 /// Opens the store and replays it. What is wrong is one line on standard error and, when the log is elsewhere, in the log.
 fn recover(
     config: &Config,
-    broker_config: BrokerConfig,
+    mut broker_config: BrokerConfig,
     clock: &Clock,
 ) -> Result<Stored, ExitCode> {
     let fail = |error: StoreError, code: u8| {
+        let place = match &config.storage.path.0 {
+            Some(path) if config.storage.backend.0 == "sqlite" => format!("the store in {path}"),
+            _ => "the store".to_owned(),
+        };
+        let text = error.text;
         let line = match error.fault {
             StoreFault::Damaged => format!(
-                "the store is damaged: {}; nothing was changed: run qqd --check-store to see all of it, \
-                 qqd --salvage to keep what can be trusted",
-                error.text
+                "{place} is damaged: {text}; nothing was changed: run qqd --check-store to see all of it, \
+                 qqd --salvage to keep what can be trusted"
             ),
-            StoreFault::NoRoom | StoreFault::Fatal => {
-                format!("the store cannot be used: {}", error.text)
-            }
+            StoreFault::NoRoom | StoreFault::Fatal => format!("{place} cannot be used: {text}"),
         };
         if config.logging.file.0.is_some() {
             log::error!("{line}");
@@ -102,6 +104,7 @@ fn recover(
         Ok(opened) => opened,
         Err(error) => return fail(error, EXIT_USAGE),
     };
+    broker_config.paging = opened.paging;
     match Recovered::new(Broker::new(broker_config), opened.store, clock) {
         Ok(broker) => Ok(Stored {
             broker,

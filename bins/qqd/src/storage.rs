@@ -1,12 +1,17 @@
 //! The store that the configuration names: opening it, and what its owner hears about it.
 
+use qq_core::broker::Paging;
 use qq_core::store::{Store, StoreError};
+#[cfg(feature = "sqlite")]
+use qq_store_sqlite::{SqliteStore, StoreConfig};
 
 use crate::config::Config;
 
 /// A store, not recovered yet.
 pub(crate) struct Opened {
     pub(crate) store: Box<dyn Store>,
+    /// Which bodies the broker may leave to it.
+    pub(crate) paging: Option<Paging>,
     /// For the first line of the log: kind and place.
     pub(crate) place: String,
     /// What the owner should know.
@@ -24,6 +29,7 @@ pub(crate) fn open(config: &Config) -> Result<Opened, StoreError> {
         #[cfg(feature = "memory")]
         "memory" => Ok(Opened {
             store: Box::new(qq_store_mem::MemStore::new()),
+            paging: None,
             place: "memory (nothing survives a restart)".to_owned(),
             warning: None,
         }),
@@ -37,14 +43,18 @@ pub(crate) fn open(config: &Config) -> Result<Opened, StoreError> {
 fn open_sqlite(config: &Config) -> Result<Opened, StoreError> {
     let storage = &config.storage;
     let dir = config.store_dir();
-    let store = qq_store_sqlite::SqliteStore::open(qq_store_sqlite::StoreConfig {
-        dir: dir.clone(),
+    let store = SqliteStore::open(StoreConfig {
         sync_writes: storage.sync_writes,
         cache_bytes: config.page_cache_bytes(),
         room_min_bytes: config.disk_free_min_bytes(),
+        ..StoreConfig::new(&dir)
     })?;
     Ok(Opened {
         store: Box::new(store),
+        paging: Some(Paging {
+            cache_bytes: config.body_cache_bytes(),
+            ..Paging::default()
+        }),
         place: format!("sqlite in {}", dir.display()),
         warning: (!storage.sync_writes).then_some(
             "[storage] sync_writes = false: messages are confirmed when the operating system has them, not the disk; \

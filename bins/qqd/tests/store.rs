@@ -1,0 +1,134 @@
+//! The daemon with its durable store: what it finds again, and when it refuses to start.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests of a process own files, sockets and clocks"
+)]
+#![cfg(feature = "sqlite")]
+
+mod common;
+
+use std::net::TcpStream;
+use std::process::{Command, Output};
+
+use common::{Daemon, Scratch, qqd};
+
+const TWO_QUEUES: &str =
+    "[server]\namqp_port = 0\n[[queue]]\nname = \"a\"\n[[queue]]\nname = \"b\"\n";
+const NO_QUEUE: &str = "[server]\namqp_port = 0\n";
+
+/// The daemon on the default store, below a directory of the test's.
+fn durable(scratch: &Scratch, toml: &str) -> Command {
+    let config = scratch.file("broker.toml", toml);
+    let mut command = qqd();
+    command
+        .env_remove("QQ_STORAGE_BACKEND")
+        .current_dir(scratch.path("."))
+        .args(["--config", &config]);
+    command
+}
+
+fn refused(mut command: Command) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = command.output().expect("qqd runs");
+    (status.code(), String::from_utf8(stderr).expect("UTF-8"))
+}
+
+/// Starts, reads the first line, and stops.
+fn first_line(scratch: &Scratch, toml: &str) -> String {
+    let daemon = Daemon::spawn(durable(scratch, toml));
+    let line = daemon.wait_for("AMQP on ");
+    daemon.signal("TERM");
+    assert_eq!(daemon.wait().code(), Some(0));
+    line
+}
+
+#[test]
+fn by_default_queues_are_found_again() {
+    let scratch = Scratch::new("found");
+    let line = first_line(&scratch, TWO_QUEUES);
+    let words = "store sqlite in ./qq-data: 0 messages in 2 queues, recovered in ";
+    assert!(line.contains(words), "{line}");
+    // Nobody declares them this time.
+    let line = first_line(&scratch, NO_QUEUE);
+    assert!(line.contains("0 messages in 2 queues, "), "{line}");
+}
+
+#[test]
+fn op_05_a_store_in_use_refuses_a_second_daemon_and_the_first_goes_on() {
+    let scratch = Scratch::new("used");
+    let first = Daemon::spawn(durable(&scratch, NO_QUEUE));
+    let address = first.address();
+    let (code, text) = refused(durable(&scratch, NO_QUEUE));
+    assert_eq!(code, Some(2), "{text}");
+    assert!(
+        text.starts_with("qqd: the store in ./qq-data cannot be used: "),
+        "{text}"
+    );
+    assert!(text.contains(&format!("process {}", first.id())), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    TcpStream::connect(address).expect("the first still accepts");
+}
+
+#[test]
+fn du_05_a_damaged_store_is_refused_with_what_to_do_and_left_as_it_is() {
+    let scratch = Scratch::new("damaged");
+    first_line(&scratch, TWO_QUEUES);
+    let path = scratch.path("qq-data/store.db");
+    let sound = std::fs::read(&path).expect("it was made");
+    let mut flipped = sound.clone();
+    // The last byte of every page: cells grow from the end of a page, so it belongs to a row if there is one.
+    flipped
+        .iter_mut()
+        .skip(4_095)
+        .step_by(4_096)
+        .for_each(|byte| *byte ^= 1);
+    let half = sound[..sound.len() / 2].to_vec();
+    for bytes in [flipped, half, Vec::new()] {
+        std::fs::write(&path, &bytes).expect("it can be written");
+        let (code, text) = refused(durable(&scratch, NO_QUEUE));
+        assert_eq!(code, Some(1), "{text}");
+        assert!(
+            text.starts_with("qqd: the store in ./qq-data is damaged: "),
+            "{text}"
+        );
+        for words in ["--check-store", "--salvage"] {
+            assert!(text.contains(words), "{text}");
+        }
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert_eq!(std::fs::read(&path).expect("it is there"), bytes);
+    }
+    std::fs::write(&path, sound).expect("it can be written");
+    let line = first_line(&scratch, NO_QUEUE);
+    assert!(line.contains("0 messages in 2 queues, "), "{line}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let scratch = Scratch::new("nodir");
+    let file = scratch.file("file", "not a directory");
+    let toml = format!("{NO_QUEUE}[storage]\npath = \"{file}/data\"\n");
+    let (code, text) = refused(durable(&scratch, &toml));
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains(&file), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+#[test]
+fn without_sync_the_owner_is_told_what_is_lost() {
+    let scratch = Scratch::new("nosync");
+    let toml = format!("{NO_QUEUE}[storage]\nsync_writes = false\n");
+    let daemon = Daemon::spawn(durable(&scratch, &toml));
+    let line = daemon.wait_for("sync_writes = false");
+    assert!(
+        line.contains("WARN") && line.contains("power cut"),
+        "{line}"
+    );
+}
+
+#[test]
+fn an_empty_path_is_a_mistake_of_the_configuration() {
+    let scratch = Scratch::new("nopath");
+    let (code, text) = refused(durable(&scratch, "[storage]\npath = \"\"\n"));
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("broker.toml:2: storage.path"), "{text}");
+}
