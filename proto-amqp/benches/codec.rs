@@ -33,6 +33,17 @@ fn transfer() -> Performative {
     })
 }
 
+/// As clients write it that say all that they have to say (fe2o3-amqp).
+fn wordy_transfer() -> Performative {
+    let Performative::Transfer(transfer) = transfer() else {
+        unreachable!("a transfer is a transfer")
+    };
+    Performative::Transfer(Transfer {
+        batchable: true,
+        ..transfer
+    })
+}
+
 fn disposition() -> Performative {
     Performative::Disposition(Disposition {
         role: Role::Receiver,
@@ -89,6 +100,7 @@ fn with_room(performative: Performative) -> (Performative, BytesMut) {
 
 #[library_benchmark]
 #[bench::transfer(encoded(&transfer()))]
+#[bench::wordy_transfer(encoded(&wordy_transfer()))]
 #[bench::disposition(encoded(&disposition()))]
 #[bench::flow(encoded(&flow()))]
 #[bench::attach(encoded(&attach()))]

@@ -524,3 +524,44 @@ fn sasl_frames_are_read_and_written() {
         Err(DecodeError::FieldMissing("sasl-server-mechanisms"))
     );
 }
+
+/// A body among others reads as it does alone: what stands around it is out of reach, and positions count from the
+/// front of the buffer.
+#[test]
+fn a_body_within_a_buffer_is_read_as_one_of_its_own() {
+    let bodies = [
+        "005310c00501a1026331",
+        "005314c007044343a0010043005375a00568656c6c6f",
+        // disposition with a rejected state: the condition is a slice of the buffer
+        "005315c0230541434041005325c0190100531dc01301a310616d71703a6e6f742d616c6c6f776564",
+        // attach: name, handle, role
+        "005312c00703a10273314341",
+    ];
+    for body in bodies {
+        let body = hex(body);
+        let alone = Performative::decode(&body);
+        assert!(alone.is_ok(), "{body:02x?}: {alone:?}");
+        for (before, behind) in [("", ""), ("4141", ""), ("", "4141"), ("005310", "0053")] {
+            let (before, behind) = (hex(before), hex(behind));
+            let buffer: Bytes = [&before[..], &body, &behind].concat().into();
+            let (start, end) = (before.len(), before.len() + body.len());
+            let within = Performative::decode_within(&buffer, start..end);
+            assert_eq!(
+                within,
+                alone
+                    .clone()
+                    .map(|(performative, used)| (performative, start + used))
+            );
+            for cut in 0..body.len() {
+                let short = Performative::decode(&body.slice(..cut));
+                let within = Performative::decode_within(&buffer, start..start + cut);
+                assert_eq!(within.is_err(), short.is_err());
+            }
+        }
+    }
+    let body = hex(bodies[0]);
+    let beyond = Performative::decode_within(&body, 3..1_000);
+    assert!(beyond.is_err());
+    let reversed = Performative::decode_within(&body, body.len()..0);
+    assert_eq!(reversed, Err(DecodeError::Truncated));
+}

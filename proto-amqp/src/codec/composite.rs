@@ -24,6 +24,12 @@ impl<'r, 'a> Fields<'r, 'a> {
         Ok(Self { reader, left, end })
     }
 
+    /// Whether fields are left, be they null.
+    #[inline]
+    pub(crate) const fn has_more(&self) -> bool {
+        self.left > 0
+    }
+
     /// Constructor of the next field; none when it is absent.
     #[inline]
     pub(crate) fn next_code(&mut self) -> Result<Option<u8>, DecodeError> {

@@ -25,6 +25,18 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads a part of a buffer; positions count from the buffer's front. A part that goes beyond the end ends there.
+    #[inline]
+    pub(crate) fn within(source: &'a Bytes, start: usize, end: usize) -> Self {
+        let end = end.min(source.len());
+        Self {
+            source,
+            data: &source[..end],
+            at: start.min(end),
+            depth: 0,
+        }
+    }
+
     /// Starts further on. `at` beyond the end reads as an empty rest.
     #[inline]
     pub(crate) fn starting_at(source: &'a Bytes, at: usize) -> Self {

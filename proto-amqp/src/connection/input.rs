@@ -215,19 +215,19 @@ impl Connection {
         if self.state == State::OpenAwaited {
             return self.on_frame_before_open(chunk, frame);
         }
-        let body = chunk.slice(frame.body..frame.end);
-        let (performative, used) = match Performative::decode(&body) {
-            Ok(decoded) => decoded,
-            Err(DecodeError::EndWithoutCondition) => {
-                // Against part 2, 2.8.14, and RabbitMQ's client for Erlang does it. The session is over either way, so
-                // the connection need not be.
-                log::debug!("an end's error names no condition");
-                (Performative::End(End { error: None }), 0)
-            }
-            Err(error) => return self.on_undecodable(frame.channel, error),
-        };
+        let (performative, payload_at) =
+            match Performative::decode_within(chunk, frame.body..frame.end) {
+                Ok(decoded) => decoded,
+                Err(DecodeError::EndWithoutCondition) => {
+                    // Against part 2, 2.8.14, and RabbitMQ's client for Erlang does it. The session is over either way, so
+                    // the connection need not be.
+                    log::debug!("an end's error names no condition");
+                    (Performative::End(End { error: None }), frame.end)
+                }
+                Err(error) => return self.on_undecodable(frame.channel, error),
+            };
         log::trace!("channel {}: {performative:?}", frame.channel);
-        self.on_performative(chunk, frame, performative, used)?;
+        self.on_performative(chunk, frame, performative, payload_at)?;
         self.check_progress()
     }
 
@@ -236,7 +236,7 @@ impl Connection {
         chunk: &Bytes,
         frame: Frame,
         performative: Performative,
-        used: usize,
+        payload_at: usize,
     ) -> Result<(), Violation> {
         match performative {
             Performative::Open(_) => return Err(Violation::OpenTwice),
@@ -263,7 +263,7 @@ impl Connection {
         }
         let outcome = match performative {
             Performative::Transfer(transfer) => {
-                let payload = PayloadRef::new(chunk, frame.body + used, frame.end);
+                let payload = PayloadRef::new(chunk, payload_at, frame.end);
                 self.on_transfer(session, transfer, payload)
             }
             Performative::Disposition(disposition) => self.on_disposition(session, &disposition),
@@ -288,8 +288,7 @@ impl Connection {
     }
 
     fn on_frame_before_open(&mut self, chunk: &Bytes, frame: Frame) -> Result<(), Violation> {
-        let body = chunk.slice(frame.body..frame.end);
-        match Performative::decode(&body) {
+        match Performative::decode_within(chunk, frame.body..frame.end) {
             Ok((Performative::Open(open), _)) => self.on_open(open),
             Ok((Performative::Close(close), _)) if self.side == Side::Client => {
                 self.on_close(close);

@@ -1,6 +1,7 @@
 //! The body of a frame: one performative, and behind a transfer its payload (part 2, 2.3.2).
 
 use alloc::boxed::Box;
+use core::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
@@ -40,7 +41,17 @@ impl Performative {
     /// The first rule that the bytes break. Bytes behind any performative but a transfer are an error too.
     #[inline]
     pub fn decode(body: &Bytes) -> Result<(Self, usize), DecodeError> {
-        let mut reader = Reader::new(body);
+        Self::decode_within(body, 0..body.len())
+    }
+
+    /// As [`decode`](Self::decode), for a body in a buffer of many frames: no slice is made of it, which would cost a
+    /// pair of reference counts for every frame. The position of the payload counts from the front of the buffer.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    #[inline]
+    pub fn decode_within(buffer: &Bytes, body: Range<usize>) -> Result<(Self, usize), DecodeError> {
+        let mut reader = Reader::within(buffer, body.start, body.end);
         if reader.byte()? != code::DESCRIBED {
             return Err(DecodeError::NotDescribedList);
         }
