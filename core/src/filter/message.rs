@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use super::read::Bytes;
-use super::{Field, View};
+use super::{Field, View, record};
 use crate::route::{Headers, Scalar};
 use crate::vocab::{Format, Message};
 
@@ -64,7 +64,7 @@ impl<'m> MessageView<'m> {
     fn places(&self) -> Places {
         *self.places.get_or_init(|| match self.message.format {
             Format::Amqp(_) => find_places(self.payload()),
-            // Its own format has no sections; what it has in common with AMQP is in the envelope.
+            // Its own format has no sections.
             Format::Binary => Places::default(),
         })
     }
@@ -76,12 +76,28 @@ impl<'m> MessageView<'m> {
     }
 
     fn properties_item(&self, field: Field) -> Scalar<'m> {
+        if self.message.format == Format::Binary {
+            return self.binary_field(field);
+        }
         let index = field.properties_index();
         let start = self.places().properties;
         start
             .zip(index)
             .and_then(|(at, index)| Bytes::new(self.payload(), at).item(index))
             .unwrap_or(Scalar::Null)
+    }
+}
+
+impl<'m> MessageView<'m> {
+    /// A field of a message of the binary protocol, by the mapping between the two.
+    fn binary_field(&self, field: Field) -> Scalar<'m> {
+        match field {
+            Field::MessageId => record::message_id(self.payload()),
+            Field::CreationTime => record::published_at(self.payload()),
+            Field::ReplyTo => record::find_header(self.payload(), "reply_to"),
+            Field::CorrelationId => record::find_header(self.payload(), "correlation_id"),
+            _ => Scalar::Null,
+        }
     }
 }
 
@@ -150,11 +166,18 @@ impl View for MessageView<'_> {
     }
 
     fn property(&self, name: &str) -> Scalar<'_> {
-        self.entry(self.places().application_properties, name)
+        match self.message.format {
+            Format::Amqp(_) => self.entry(self.places().application_properties, name),
+            Format::Binary => record::find_header(self.payload(), name),
+        }
     }
 
     fn annotation(&self, name: &str) -> Scalar<'_> {
-        self.entry(self.places().annotations, name)
+        match self.message.format {
+            Format::Amqp(_) => self.entry(self.places().annotations, name),
+            Format::Binary if name == "x-opt-dedup-id" => record::idempotency_key(self.payload()),
+            Format::Binary => Scalar::Null,
+        }
     }
 
     fn footer(&self, name: &str) -> Scalar<'_> {
@@ -175,7 +198,11 @@ impl View for MessageView<'_> {
 
 impl Headers for MessageView<'_> {
     fn each(&self, each: &mut dyn FnMut(&str, Scalar<'_>)) {
-        if let Some(at) = self.places().application_properties {
+        if self.message.format == Format::Binary {
+            for (name, text) in record::headers(self.payload()) {
+                each(name, Scalar::Text(text));
+            }
+        } else if let Some(at) = self.places().application_properties {
             // A malformed rest is left out; the message was checked when it came.
             let _ = Bytes::new(self.payload(), at).entries(each);
         }

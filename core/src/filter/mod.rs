@@ -20,6 +20,7 @@ mod node;
 mod parse;
 mod property;
 mod read;
+mod record;
 mod set;
 mod token;
 mod view;

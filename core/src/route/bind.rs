@@ -82,6 +82,7 @@ impl Exchanges {
             target,
             is_durable,
         }));
+        self.generation += 1;
         let edge = Edge { binding, target };
         let exchange = &mut self.exchanges[source as usize];
         exchange.outgoing.insert(binding);
@@ -158,6 +159,7 @@ impl Exchanges {
             target,
             is_durable,
         } = self.bindings.try_remove(binding as usize)?;
+        self.generation += 1;
         self.binding_of.remove(&spec);
         match target {
             Target::Exchange(to) => {

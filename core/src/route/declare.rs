@@ -60,6 +60,7 @@ impl Exchanges {
             ExchangeKind::Fanout => Table::Fanout(Edges::new()),
             ExchangeKind::Headers => Table::Headers(HeadersTable::new(&self.hasher)),
         };
+        self.generation += 1;
         let serial = self.next_serial;
         self.next_serial = self.next_serial.wrapping_add(1);
         let name = spec.name.clone();
@@ -116,6 +117,7 @@ impl Exchanges {
     /// a list of what is to go instead of a recursion as deep as a peer wants it.
     pub(super) fn remove_exchanges(&mut self, mut doomed: Vec<u32>, removed: &mut Removed) {
         while let Some(slot) = doomed.pop() {
+            self.generation += 1;
             let exchange = &mut self.exchanges[slot as usize];
             // The table goes as a whole: no need to take it apart.
             exchange.table = Table::Fanout(Edges::new());

@@ -125,6 +125,8 @@ pub struct Exchanges {
     pub(super) next_serial: u32,
     /// Counts messages, so that nothing is visited twice for one.
     pub(super) round: u64,
+    /// Counts changes.
+    pub(super) generation: u64,
     /// Exchanges still to visit.
     pub(super) waiting: Vec<u32>,
 }
@@ -149,12 +151,19 @@ impl Exchanges {
             binding_of: Map::with_hasher(hasher.clone()),
             next_serial: 0,
             round: 0,
+            generation: 0,
             waiting: Vec::new(),
         };
         for (name, kind) in PREDECLARED {
             table.apply_declare(Arc::new(ExchangeSpec::new(name, kind)));
         }
         table
+    }
+
+    /// Another number after every change: a route that was remembered holds for as long as this stays the same.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The exchange of that name.

@@ -113,8 +113,14 @@ fn headers_are_listed_in_order() {
     assert!(matches!(view.property("a"), Scalar::Int(1)));
 }
 
+/// A stored message of the binary protocol, byte by byte as Protocol Buffers has it: message_id "id", payload "x",
+/// headers a = "1", reply_to = "r" and b without a text, published_at 300, ordering_key "g", idempotency_key "k".
+const RECORD: &[u8] =
+    b"\x0a\x02id\x1a\x01x\x22\x06\x0a\x01a\x12\x011\x22\x0d\x0a\x08reply_to\x12\x01r\
+    \x22\x03\x0a\x01b\x30\xac\x02\x3a\x01g\xa2\x03\x01k";
+
 #[test]
-fn a_message_of_the_binary_protocol_has_its_envelope() {
+fn a_message_of_the_binary_protocol_is_mapped() {
     let message = Message {
         envelope: Envelope {
             subject: Some("k".into()),
@@ -123,10 +129,34 @@ fn a_message_of_the_binary_protocol_has_its_envelope() {
             ..Envelope::default()
         },
         format: Format::Binary,
-        payload: Bytes::from_static(b"\x00\x53\x74\xc1\x06\x02\xa1\x01a\x54\x01"),
+        payload: Bytes::from_static(RECORD),
     };
-    let condition = "JMSType = 'k' AND JMSXGroupID = 'g' AND JMSPriority = 9 AND a IS NULL";
-    assert_eq!(truth(selector, condition, &message), Some(true));
+    for condition in [
+        "JMSType = 'k' AND JMSXGroupID = 'g' AND JMSPriority = 9",
+        "JMSMessageID = 'id' AND JMSTimestamp = 300",
+        "JMSReplyTo = 'r' AND JMSCorrelationID IS NULL",
+        "a = '1' AND b = '' AND absent IS NULL",
+        "amqp.content_type IS NULL",
+    ] {
+        assert_eq!(
+            truth(selector, condition, &message),
+            Some(true),
+            "{condition}"
+        );
+    }
+    let view = MessageView::new(&message, NOW_MS);
+    assert!(matches!(
+        view.annotation("x-opt-dedup-id"),
+        Scalar::Text("k")
+    ));
+    assert!(matches!(view.annotation("x-opt-other"), Scalar::Null));
+    assert!(matches!(view.footer("a"), Scalar::Null));
+    let mut seen = Vec::new();
+    view.each(&mut |name, value| seen.push(format!("{name} {value:?}")));
+    assert_eq!(
+        seen,
+        ["a Text(\"1\")", "reply_to Text(\"r\")", "b Text(\"\")"]
+    );
 }
 
 #[test]
@@ -160,11 +190,16 @@ proptest! {
         mut payload in prop::collection::vec(any::<u8>(), 0..64),
         begin in prop::sample::select(vec![0x72_u8, 0x73, 0x74, 0x75, 0x78]),
         constructor in prop::sample::select(vec![0x45_u8, 0xc0, 0xc1, 0xd0, 0xd1, 0xf0]),
+        format in prop::sample::select(vec![Format::Amqp(0), Format::Binary]),
     ) {
-        payload.splice(0..0, [0, 0x53, begin, constructor]);
+        let start: &[u8] = match format {
+            Format::Amqp(_) => &[0, 0x53, begin, constructor],
+            Format::Binary => &[0x22],
+        };
+        payload.splice(0..0, start.iter().copied());
         let message = Message {
             envelope: Envelope::default(),
-            format: Format::Amqp(0),
+            format,
             payload: payload.into(),
         };
         let view = MessageView::new(&message, NOW_MS);

@@ -387,3 +387,32 @@ fn deletion_takes_bindings_from_and_to_it() {
     assert_eq!(refusal.reason, Reason::NotFound);
     assert_eq!(table.apply_delete("x"), Removed::default());
 }
+
+#[test]
+fn every_change_and_nothing_else_makes_a_new_generation() {
+    let mut table = table();
+    let mut last = table.generation();
+    let mut has_changed = |table: &Exchanges| {
+        let before = std::mem::replace(&mut last, table.generation());
+        before != last
+    };
+    declare(&mut table, "x", ExchangeKind::Fanout);
+    assert!(has_changed(&table), "declared");
+    let spec = bind_queue(&mut table, "x", 1, "");
+    assert!(has_changed(&table), "bound");
+    table.apply_bind(Arc::new(spec.clone()), Some((queue(1), true)));
+    table.apply_declare(Arc::new(ExchangeSpec::new("x", ExchangeKind::Fanout)));
+    routed(&mut table, "x", "", &Unread);
+    assert!(!has_changed(&table), "there already, and routed");
+    table.apply_unbind(&spec);
+    assert!(has_changed(&table), "unbound");
+    table.apply_unbind(&spec);
+    table.apply_queue_deleted(QueueId(1));
+    assert!(!has_changed(&table), "gone already");
+    bind_queue(&mut table, "x", 1, "");
+    assert!(has_changed(&table), "bound again");
+    table.apply_queue_deleted(QueueId(1));
+    assert!(has_changed(&table), "the queue is deleted");
+    table.apply_delete("x");
+    assert!(has_changed(&table), "deleted");
+}
