@@ -83,9 +83,9 @@ mod tests {
             orders = orders
                 .into_iter()
                 .flat_map(|order: Vec<u64>| {
-                    (1..=6).filter_map(move |id| {
-                        (!order.contains(&id)).then(|| [&order[..], &[id]].concat())
-                    })
+                    let left = (1..=6).filter(|id| !order.contains(id));
+                    left.map(|id| [&order[..], &[id]].concat())
+                        .collect::<Vec<_>>()
                 })
                 .collect();
         }

@@ -385,8 +385,12 @@ impl SqliteStore {
                 return Ok(false);
             }
             let step = FREE_PAGES_STEP.min(free - kept);
-            self.conn
-                .execute_batch(&format!("PRAGMA incremental_vacuum({step})"))?;
+            // It gives a row per page and goes on only when that is taken.
+            let mut vacuum = self
+                .conn
+                .prepare(&format!("PRAGMA incremental_vacuum({step})"))?;
+            let mut pages = vacuum.query([])?;
+            while pages.next()?.is_some() {}
             Ok(true)
         };
         match step() {
