@@ -350,10 +350,29 @@ impl Connection {
             return Err(Violation::LinkLimit);
         }
         let is_above_limit = self.links.len() >= self.config.links_max;
-        let end = if is_sender {
-            End::Outgoing(Outgoing::new(attach.max_message_size.unwrap_or(0)))
-        } else {
-            End::Incoming(Incoming::new(self.config.message_size_max))
+        let id = self.insert_asked_link(session, &attach)?;
+        if is_above_limit {
+            self.write_null_attach(id);
+            self.write_detach(id, true, Some(Violation::LinkLimit.to_error(&self.config)));
+            return Ok(());
+        }
+        self.events.push_back(Event::Attached {
+            link: id,
+            session,
+            attach,
+        });
+        Ok(())
+    }
+
+    /// A link that the peer asks for, to be answered.
+    fn insert_asked_link(
+        &mut self,
+        session: SessionId,
+        attach: &Attach,
+    ) -> Result<LinkId, Violation> {
+        let end = match attach.role {
+            Role::Receiver => End::Outgoing(Outgoing::new(attach.max_message_size.unwrap_or(0))),
+            Role::Sender => End::Incoming(Incoming::new(self.config.message_size_max)),
         };
         let id = self
             .insert_link(
@@ -368,23 +387,13 @@ impl Connection {
             known.take_handle_in(attach.handle, id.0.slot);
         }
         if let Some(link) = self.links.find_mut(id.0)
-            && !is_sender
+            && attach.role == Role::Sender
         {
             // A sender must state it (part 2, 2.7.3); read as 0 where it does not, for nothing depends on it.
             link.initial_delivery_count = attach.initial_delivery_count.unwrap_or(0);
             link.delivery_count = link.initial_delivery_count;
         }
-        if is_above_limit {
-            self.write_null_attach(id);
-            self.write_detach(id, true, Some(Violation::LinkLimit.to_error(&self.config)));
-            return Ok(());
-        }
-        self.events.push_back(Event::Attached {
-            link: id,
-            session,
-            attach,
-        });
-        Ok(())
+        Ok(id)
     }
 
     fn on_attach_answer(&mut self, session: SessionId, id: LinkId, attach: Box<Attach>) {
