@@ -1,7 +1,9 @@
 //! Tests of the broker by commands, without faces: one file per topic.
 
+mod alarms;
 mod browse;
 mod chaos;
+mod damage;
 mod expiry;
 mod gate;
 mod harness;
@@ -10,6 +12,8 @@ mod links;
 mod model;
 mod order;
 mod outcomes;
+mod paged_browse;
+mod paged_recovery;
 mod paging;
 mod permits;
 mod random;
