@@ -7,6 +7,8 @@
     reason = "the replay of corpora reads files"
 )]
 
+pub mod binary_connection;
+pub mod binary_frames;
 pub mod connection;
 pub mod frames;
 pub mod node;

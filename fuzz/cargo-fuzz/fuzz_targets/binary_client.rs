@@ -1,0 +1,4 @@
+//! libFuzzer wrapper of `qq_fuzz::binary_connection::binary_client`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| qq_fuzz::binary_connection::binary_client(data));
