@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use qq_core::broker::{Action, Broker, Event, Now};
+use qq_core::store::StoreEvent;
 use qq_core::vocab::{ConnId, Reason, Refusal};
 
 use crate::config::RuntimeError;
@@ -14,6 +15,7 @@ use crate::post::{Letter, Mail, Mailbox};
 use crate::shared::Shared;
 use crate::shutdown::Shutdown;
 use crate::store::StorePort;
+use crate::watch::Watch;
 
 /// How long connections get to say their last words.
 const CLOSE_GRACE: Duration = Duration::from_secs(2);
@@ -34,6 +36,7 @@ enum Phase {
 pub struct Driver {
     broker: Broker,
     store: StorePort,
+    watch: Watch,
     shared: Arc<Shared>,
     shutdown: Shutdown,
     drain_grace: Duration,
@@ -54,6 +57,7 @@ impl Driver {
         Self {
             broker,
             store,
+            watch: Watch::default(),
             shared,
             shutdown,
             drain_grace,
@@ -112,13 +116,19 @@ impl Driver {
         if self.broker.poll_timeout().is_some_and(|at| at <= now.mono) {
             self.broker.handle_timeout(now);
         }
+        self.watch.handle_timeout(now.mono);
         self.run_broker(now);
         self.poll_phase(cx, now)
     }
 
     fn handle_letter(&mut self, now: Now, letter: Letter) {
         match letter {
-            Letter::Event(event) => self.broker.handle_event(now, event),
+            Letter::Event(event) => {
+                if let Event::Store(StoreEvent::Persisted { upto }) = event {
+                    self.watch.on_persisted(now.mono, upto);
+                }
+                self.broker.handle_event(now, event);
+            }
             Letter::Join(conn, mailbox) => {
                 self.mailboxes.insert(conn, mailbox);
                 self.broker.handle_event(now, Event::Connected { conn });
@@ -150,7 +160,13 @@ impl Driver {
 
     fn execute(&mut self, now: Now, action: Action) {
         match action {
-            Action::Persist(batch) => self.store.ask(|jobs| jobs.batches.push(batch)),
+            Action::Persist(batch) => {
+                // A store in place answers before anybody could wait.
+                if self.store.has_thread() {
+                    self.watch.on_persist(now.mono, batch.id);
+                }
+                self.store.ask(|jobs| jobs.batches.push(batch));
+            }
             Action::Fetch(fetch) => self.store.ask(|jobs| jobs.fetches.push(fetch)),
             Action::Notify { conn, notices } => self.send(conn, Mail::Notices(notices)),
             Action::Disconnect { conn, refusal } => self.send(conn, Mail::Shutdown(refusal)),

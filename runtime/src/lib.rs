@@ -26,6 +26,7 @@ mod shared;
 mod shutdown;
 mod store;
 mod timer;
+mod watch;
 
 pub use accept::{AcceptLoop, Visitor};
 pub use clock::Clock;

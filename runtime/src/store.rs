@@ -49,6 +49,11 @@ impl StorePort {
         Ok(Self::Thread(desk, thread))
     }
 
+    /// Whether answers come later.
+    pub(crate) fn has_thread(&self) -> bool {
+        matches!(self, Self::Thread(..))
+    }
+
     /// Queues work.
     pub(crate) fn ask(&mut self, ask: impl FnOnce(&mut Jobs)) {
         match self {
