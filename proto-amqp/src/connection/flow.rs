@@ -182,9 +182,11 @@ impl Connection {
         };
         let count = flow.delivery_count.unwrap_or(link.delivery_count);
         let ahead = ahead_of(count, link.delivery_count).unwrap_or(0);
-        if ahead > 0 && ahead <= link.credit {
+        if ahead > 0 {
+            // Also beyond the credit: it may have been taken back while the answer to an older drain was on its way.
+            // Were the count not followed, all later credit would fall short by the difference.
             link.delivery_count = count;
-            link.credit -= ahead;
+            link.credit = link.credit.saturating_sub(ahead);
         }
         let (credit, drain) = (link.credit, link.drain);
         if ahead > 0 || drain {

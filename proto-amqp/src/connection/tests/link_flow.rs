@@ -268,6 +268,28 @@ fn link_credit_of_a_sender_is_ignored() {
     assert_eq!(peer.flows()[0].link_credit, Some(5));
 }
 
+/// Part 2, 2.6.7: a receiver's delivery-count is the last one that the sender told. The answer to a drain may tell of
+/// credit that was taken back meanwhile.
+#[test]
+fn the_senders_count_is_followed_beyond_the_credit() {
+    let (mut peer, link) = Peer::attached(config(), SND);
+    peer.conn.grant_drain(link, 4).expect("receiver");
+    peer.frames();
+    peer.conn.grant(link, 0).expect("receiver");
+    peer.frames();
+    peer.say(&Flow {
+        delivery_count: Some(4),
+        drain: true,
+        ..credit(0, 0)
+    });
+    peer.conn.grant(link, 5).expect("receiver");
+    let flows = peer.flows();
+    let told = flows
+        .last()
+        .map(|flow| (flow.delivery_count, flow.link_credit));
+    assert_eq!(told, Some((Some(4), Some(5))));
+}
+
 /// Some clients send before they hear of credit; a little of that is forgiven, the rest costs the link.
 #[test]
 fn transfer_limit_with_slack() {
