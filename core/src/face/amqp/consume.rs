@@ -27,6 +27,7 @@ impl AmqpFace {
             limit: 0,
             is_draining: false,
             is_drain_asked: false,
+            stale_drains: 0,
             annotations: BTreeMap::new(),
             confirming: BTreeMap::new(),
         };
@@ -65,7 +66,7 @@ impl AmqpFace {
         };
         consumer.is_draining = drain;
         if !drain {
-            consumer.is_drain_asked = false;
+            consumer.stale_drains += u32::from(core::mem::take(&mut consumer.is_drain_asked));
         }
         self.update_permit(port);
     }
@@ -87,14 +88,15 @@ impl AmqpFace {
         let credit = u64::from(self.conn.credit(link));
         if consumer.is_draining && credit == 0 {
             consumer.is_draining = false;
-            consumer.is_drain_asked = false;
+            consumer.stale_drains += u32::from(core::mem::take(&mut consumer.is_drain_asked));
             // Fails only when the link is on its way out.
             let _ = self.conn.drained(link);
             return;
         }
         let room = slice.saturating_sub(self.conn.unsent(link) as u64);
         let limit = consumer.seen + credit.min(room);
-        let is_drain_due = consumer.is_draining && !consumer.is_drain_asked;
+        // Without room the broker would answer at once that it delivered nothing more, and be asked again, for ever.
+        let is_drain_due = consumer.is_draining && !consumer.is_drain_asked && room > 0;
         let ahead = consumer.limit.saturating_sub(consumer.seen);
         let is_worth_it = limit < consumer.limit
             || is_drain_due
@@ -102,6 +104,8 @@ impl AmqpFace {
                 && (ahead == 0 || limit - consumer.limit >= slice / 4 || credit <= slice / 4));
         if is_worth_it {
             consumer.limit = limit;
+            // The broker answers every drain in turn, the older one under the older permit.
+            consumer.stale_drains += u32::from(consumer.is_drain_asked);
             consumer.is_drain_asked = consumer.is_draining;
             self.commands.push(Command::Permit {
                 port,
@@ -181,10 +185,14 @@ impl AmqpFace {
         let PortState::Consumer(consumer) = &mut entry.state else {
             return;
         };
-        if !consumer.is_draining || !consumer.is_drain_asked {
-            // The drain was taken back meanwhile, but the broker counts the permit as used up all the same.
-            consumer.limit = consumer.seen;
-            return self.update_permit(port);
+        if consumer.stale_drains > 0 {
+            consumer.stale_drains -= 1;
+            if !consumer.is_drain_asked && consumer.stale_drains == 0 {
+                // The drain was taken back meanwhile, but the broker counts the permit as used up all the same.
+                consumer.limit = consumer.seen;
+                self.update_permit(port);
+            }
+            return;
         }
         consumer.is_drain_asked = false;
         let is_slice_used_up = consumer.seen == consumer.limit;

@@ -59,6 +59,9 @@ pub(super) struct Consumer {
     pub(super) is_draining: bool,
     /// The broker has a permit with the drain mark and has not answered.
     pub(super) is_drain_asked: bool,
+    /// Drains that a newer permit followed, or that the peer took back: their answers are still to come, and say
+    /// nothing about what is asked now.
+    pub(super) stale_drains: u32,
     /// Annotations that former consumers added, for the few deliveries that have any.
     pub(super) annotations: BTreeMap<u64, Bytes>,
     /// Settlements that the broker confirms before the peer hears of them.

@@ -1,6 +1,7 @@
 //! Face tests: a node with real peers, which are client machines of the protocol crate, and a journal for a store.
 
 mod annotations;
+mod drain;
 mod login;
 
 use std::collections::VecDeque;
