@@ -45,6 +45,9 @@ struct Args {
     /// write the history to this file, as lines of JSON
     #[argh(option)]
     history: Option<String>,
+    /// print what faces and broker say to each other
+    #[argh(switch)]
+    trace: bool,
     /// after a failure, look for a smaller run that fails alike
     #[argh(switch)]
     shrink: bool,
@@ -140,6 +143,7 @@ fn plan(args: &Args, seed: u64) -> Result<Plan, String> {
     }
     plan.acts_max = args.acts.unwrap_or(plan.acts_max);
     plan.crash_at = args.crash_at;
+    plan.is_traced = args.trace;
     for range in args.skip.iter().flat_map(|list| list.split(',')) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         match (first.trim().parse(), last.trim().parse()) {

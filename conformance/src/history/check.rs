@@ -181,6 +181,8 @@ pub(super) struct Sent<'a> {
 
 /// A delivery.
 pub(super) struct Given<'a> {
+    /// Place among the deliveries: some have the same time.
+    pub(super) at: usize,
     pub(super) t: u64,
     pub(super) p: &'a str,
     pub(super) q: &'a str,
@@ -268,6 +270,7 @@ impl<'a> Tables<'a> {
                 self.by_message.entry(m).or_default().push(at);
                 self.by_delivery.insert(d, at);
                 self.given.push(Given {
+                    at,
                     t,
                     p,
                     q,
@@ -555,13 +558,13 @@ fn check_order(
     messages: &[(&str, &Sent<'_>, Vec<&Given<'_>>)],
     report: &mut Report,
 ) {
-    let mut firsts: BTreeMap<(&str, &str), Vec<(u64, &Sent<'_>)>> = BTreeMap::new();
+    let mut firsts: BTreeMap<(&str, &str), Vec<(usize, &Sent<'_>)>> = BTreeMap::new();
     for (_, sent, main) in messages {
         let list = firsts.entry((main[0].p, sent.p)).or_default();
-        list.push((main[0].t, *sent));
+        list.push((main[0].at, *sent));
     }
     for list in firsts.values_mut() {
-        list.sort_by_key(|(t, _)| *t);
+        list.sort_by_key(|(at, _)| *at);
         for pair in list.windows(2) {
             let (before, after) = (pair[0].1, pair[1].1);
             // A message that was sent twice may rightly come late.
@@ -583,18 +586,19 @@ fn check_lock(
     messages: &[(&str, &Sent<'_>, Vec<&Given<'_>>)],
     report: &mut Report,
 ) {
-    let mut all: Vec<(u64, usize, usize)> = Vec::new();
+    let mut all: Vec<(usize, usize, usize)> = Vec::new();
     for (index, (_, _, main)) in messages.iter().enumerate() {
         all.extend(
             main.iter()
                 .enumerate()
-                .map(|(nth, given)| (given.t, index, nth)),
+                .map(|(nth, given)| (given.at, index, nth)),
         );
     }
     all.sort_unstable();
     let max = tables.rules_of(q).max.filter(|max| *max > 0);
     for pair in all.windows(2) {
-        let ((_, held, nth), (t, next, _)) = (pair[0], pair[1]);
+        let ((_, held, nth), (at, next, _)) = (pair[0], pair[1]);
+        let t = tables.given[at].t;
         if held == next {
             continue;
         }

@@ -63,10 +63,13 @@ fn check_readers(tables: &Tables<'_>, q: &str, log: &Log<'_>, report: &mut Repor
         .filter_map(|sent| sent.off)
         .collect();
     for (p, reads) in &log.reads {
-        let mut reads: Vec<_> = reads.iter().map(|given| (given.t, given.off)).collect();
+        let mut reads: Vec<_> = reads
+            .iter()
+            .map(|given| (given.at, given.t, given.off))
+            .collect();
         reads.sort_unstable();
         for pair in reads.windows(2) {
-            let ((t, Some(off)), (next_t, Some(next))) = (pair[0], pair[1]) else {
+            let ((_, t, Some(off)), (_, next_t, Some(next))) = (pair[0], pair[1]) else {
                 continue;
             };
             if tables.is_gone_between(p, t, next_t) {

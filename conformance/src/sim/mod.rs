@@ -15,6 +15,7 @@ mod recorder;
 mod reference;
 mod shrink;
 mod tap;
+mod trace;
 mod world;
 
 pub use plan::{Fault, Plan, Size};

@@ -74,11 +74,14 @@ impl Pipe {
         }
     }
 
-    /// No more trouble from now on.
+    /// No more trouble from now on; what is under way arrives at once.
     pub(super) fn heal(&mut self, now: u64) {
         (self.delay_max, self.is_cut, self.stall_per_mille) = (100_000, false, 0);
         for way in [&mut self.to_broker, &mut self.to_client] {
             way.stalled_until = now;
+            for (at, _) in &mut way.under_way {
+                *at = (*at).min(now);
+            }
         }
     }
 

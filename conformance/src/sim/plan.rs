@@ -95,6 +95,8 @@ pub struct Plan {
     pub clients: Vec<usize>,
     /// A crash at the store's boundary of this number, the first being 1, whatever else happens.
     pub crash_at: Option<u64>,
+    /// Prints what faces and broker say to each other.
+    pub is_traced: bool,
     /// Acts left out, as ranges of numbers, both ends included.
     pub skipped: Vec<(u32, u32)>,
     /// The queues.
@@ -140,6 +142,7 @@ impl Plan {
             crash_every: (acts / (crashes + 1)).max(1) as u32,
             clients: (0..clients).collect(),
             crash_at: None,
+            is_traced: false,
             skipped: Vec::new(),
             queues,
             pause_max_ms,

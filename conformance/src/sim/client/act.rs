@@ -184,10 +184,11 @@ impl Client {
             Credit::Some(amount) => (amount, false),
             Credit::Drain(amount) => (amount, true),
         };
-        // What was allowed before may be under way.
-        receiver.limit = receiver
-            .limit
-            .max(receiver.received.saturating_add(u64::from(amount)));
+        // What was allowed before may be under way. A delivery of several frames counts from its first one on, which
+        // is not seen here.
+        let begun = receiver.received + u64::from(plan.has(Fault::Tiny));
+        receiver.limit = receiver.limit.max(begun.saturating_add(u64::from(amount)));
+        receiver.is_murky |= receiver.is_draining;
         receiver.is_draining = is_drain;
         // Fails only when the connection is on its way out.
         let _ = if is_drain {

@@ -28,13 +28,13 @@ struct Opening {
 impl Client {
     fn opening(
         &mut self,
-        plan: &Plan,
         random: &mut Random,
         is_sender: bool,
         spec: &QueueSpec,
+        may_share: bool,
     ) -> Opening {
         self.links_made += 1;
-        let name = if plan.has(Fault::Steal) && random.is_lucky(500) {
+        let name = if may_share && random.is_lucky(500) {
             format!("shared-{}", random.below(SHARED_NAMES))
         } else {
             format!("{}-{}", self.number, self.links_made)
@@ -54,7 +54,7 @@ impl Client {
         random: &mut Random,
         spec: &QueueSpec,
     ) {
-        let opening = self.opening(plan, random, true, spec);
+        let opening = self.opening(random, true, spec, plan.has(Fault::Steal));
         let is_settled = plan.has(Fault::Presettled) && random.is_lucky(250);
         let link = NewLink {
             name: Str::from(opening.name.as_str()),
@@ -91,7 +91,12 @@ impl Client {
         spec: &QueueSpec,
         mode: Option<Mode>,
     ) {
-        let opening = self.opening(plan, random, false, spec);
+        let opening = self.opening(
+            random,
+            false,
+            spec,
+            mode.is_none() && plan.has(Fault::Steal),
+        );
         let mode = mode.unwrap_or_else(|| pick_mode(plan, random));
         let source = Source {
             address: Some(address(spec, random)),
@@ -126,6 +131,7 @@ impl Client {
             received: 0,
             limit: 0,
             is_draining: false,
+            is_murky: false,
         });
         self.attach(scene, opening, link, kind, random);
     }

@@ -65,7 +65,9 @@ impl Client {
                     && credit == 0
                 {
                     receiver.is_draining = false;
-                    receiver.limit = receiver.received;
+                    if !receiver.is_murky {
+                        receiver.limit = receiver.received;
+                    }
                 }
             }
             Event::Delivery {

@@ -63,6 +63,8 @@ struct Receiver {
     /// So many deliveries were allowed at most.
     limit: u64,
     is_draining: bool,
+    /// Credit was given while a drain had no answer: which answer belongs to which is not known any more.
+    is_murky: bool,
 }
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! What the broker was told, applied to the reference.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use qq_core::broker::Now;
@@ -53,6 +53,10 @@ impl Reference {
             }
             Command::Permit { port, limit, drain } => {
                 if let Some(PortKind::Consumer(consumer)) = self.ports.get_mut(&(conn, port)) {
+                    if consumer.is_draining {
+                        consumer.older.push_back(consumer.limit);
+                        self.loose.insert(consumer.queue.clone());
+                    }
                     (consumer.limit, consumer.is_draining) = (limit, drain);
                 }
             }
@@ -125,6 +129,7 @@ impl Reference {
             sent: 0,
             limit: 0,
             is_draining: false,
+            older: VecDeque::new(),
             held: BTreeMap::new(),
             browse_from: 0,
         };

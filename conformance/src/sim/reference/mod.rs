@@ -52,6 +52,8 @@ struct Consumer {
     sent: u64,
     limit: u64,
     is_draining: bool,
+    /// Permits with drains that a newer permit came upon: they are answered first, under their own limits.
+    older: VecDeque<u64>,
     /// Positions by delivery.
     held: BTreeMap<u64, u64>,
     /// Browsing: the next position to look at.
@@ -110,6 +112,8 @@ pub(super) struct Reference {
     /// Bodies leave memory: a deliverable message may have to be fetched first.
     pub(super) may_page: bool,
     pub(super) news: Vec<News>,
+    /// Queues from which something was delivered in the middle of this round's commands.
+    loose: BTreeSet<String>,
     /// Ops of this round: what was published as durable, by queue and position.
     issued: BTreeMap<(QueueId, u64), u64>,
 }
@@ -155,6 +159,14 @@ impl Reference {
         }
     }
 
+    /// Time passed: what is over is gone, wherever the broker still keeps it.
+    pub(super) fn pass(&mut self, now: Now) {
+        for queue in self.queues.values_mut() {
+            let over = queue.forget_expired(down_ms(now));
+            self.news.extend(over.into_iter().map(News::Dropped));
+        }
+    }
+
     /// Judges one round.
     pub(super) fn round(
         &mut self,
@@ -163,15 +175,14 @@ impl Reference {
         inputs: Vec<Input>,
         notices: Vec<(ConnId, Notice)>,
     ) {
-        let now_ms = down_ms(now);
-        for queue in self.queues.values_mut() {
-            let over = queue.forget_expired(now_ms);
-            self.news.extend(over.into_iter().map(News::Dropped));
-        }
+        self.pass(now);
+        self.loose.clear();
         let refused = refusals(&notices);
         for input in inputs {
             self.apply(now, input, &refused);
         }
+        // What came back too late is over as well.
+        self.pass(now);
         self.judge(now, mirror, notices);
         if !self.opening.is_empty() {
             let text = format!("opens without an answer: {:?}", self.opening.keys());

@@ -6,7 +6,14 @@ use qq_core::broker::Now;
 use qq_core::vocab::{ConnId, Delivered, Notice, Port, Reason, Verdict};
 
 use super::queue::Peer;
-use super::{Mirror, PortKind, Reference, down_ms, is_safe};
+use super::{Consumer, Mirror, PortKind, Reference, down_ms, is_safe};
+
+impl Consumer {
+    /// Deliveries that any permit in force in this round allows.
+    fn most(&self) -> u64 {
+        self.older.iter().copied().fold(self.limit, u64::max)
+    }
+}
 
 impl Reference {
     pub(super) fn judge(&mut self, now: Now, mirror: &Mirror, notices: Vec<(ConnId, Notice)>) {
@@ -32,6 +39,7 @@ impl Reference {
                 .and_then(|queue| queue.first_for(peer));
             if let Some((skipped, entry)) = first
                 && skipped < seq
+                && !self.loose.contains(&consumer.queue)
             {
                 broken.push(format!(
                     "{peer:?} is given position {seq} of {} before {skipped} (message {})",
@@ -132,7 +140,7 @@ impl Reference {
             .get(&seq)
             .filter(|_| queue.waiting.contains(&seq));
         let mut wrong = None;
-        if consumer.sent >= consumer.limit {
+        if consumer.sent >= consumer.most() {
             wrong = Some("beyond its permit");
         } else if seq < consumer.browse_from || skipped.is_some() {
             wrong = Some("out of order");
@@ -175,7 +183,7 @@ impl Reference {
             return;
         }
         let mut wrong = Vec::new();
-        if consumer.sent >= consumer.limit {
+        if consumer.sent >= consumer.most() {
             wrong.push(format!("beyond its permit of {}", consumer.limit));
         }
         if delivered.delivery.0 != consumer.sent {
@@ -256,11 +264,14 @@ impl Reference {
         let Some(PortKind::Consumer(consumer)) = self.ports.get_mut(&peer) else {
             return;
         };
+        if consumer.older.pop_front().is_some() {
+            return;
+        }
         let mut wrong = None;
         if !consumer.is_draining || sent != consumer.sent {
+            let told = consumer.sent;
             wrong = Some(format!(
-                "{peer:?} hears of a drain after {sent}, not {}",
-                consumer.sent
+                "{peer:?} hears of a drain after {sent}, with {told} delivered"
             ));
         }
         let has_permit = consumer.sent < consumer.limit;

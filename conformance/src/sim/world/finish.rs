@@ -38,6 +38,10 @@ impl World {
                 silent.push((*conn, stream.client));
             }
         }
+        for conn in self.streams.keys().copied().collect::<Vec<_>>() {
+            self.wake(now, super::Wake::ToBroker(conn));
+            self.wake(now, super::Wake::ToClient(conn));
+        }
         for (conn, client) in silent {
             if self.clients[client]
                 .conn()

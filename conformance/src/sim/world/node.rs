@@ -321,9 +321,13 @@ impl World {
     /// Cuts what was heard into rounds: inputs, then the notices of one flush.
     fn judge_rounds(&mut self) {
         let now = self.broker_now();
+        self.reference.pass(now);
         let mut notices: Vec<(ConnId, Notice)> = Vec::new();
         let mut heard = BTreeMap::new();
         while let Ok(next) = self.listener.try_recv() {
+            if self.plan.is_traced {
+                println!("{:>12} act {:>4} {next:?}", self.now, self.acts);
+            }
             heard.insert(heard.len(), next);
         }
         for next in heard.into_values() {
@@ -350,6 +354,9 @@ impl World {
 
     /// Tells the broker what the store says.
     pub(super) fn tell_store(&mut self, event: StoreEvent) {
+        if self.plan.is_traced {
+            println!("{:>12} act {:>4} {event:?}", self.now, self.acts);
+        }
         self.with_node(|node, now| node.handle_store(now, event));
     }
 }

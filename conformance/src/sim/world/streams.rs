@@ -6,6 +6,7 @@ use qq_core::vocab::ConnId;
 use super::{Stream, Wake, World};
 use crate::sim::pipe::{Arrival, Pipe, Toward};
 use crate::sim::random::Random;
+use crate::sim::trace;
 
 impl World {
     /// A client connects, if the node is there.
@@ -40,6 +41,7 @@ impl World {
         };
         let bytes = self.clients[number].poll_transmit(self.now);
         let now = self.now;
+        self.trace(&bytes, conn, "sends");
         if let Some(stream) = self.streams.get_mut(&conn)
             && !bytes.is_empty()
             && let Some(at) = stream.pipe.write(now, Toward::Broker, &bytes)
@@ -161,9 +163,18 @@ impl World {
         }
     }
 
+    fn trace(&self, bytes: &[u8], conn: u64, what: &str) {
+        if self.plan.is_traced {
+            for frame in trace::frames(bytes) {
+                println!("{:>12} {conn} {what} {frame}", self.now);
+            }
+        }
+    }
+
     /// Bytes of the node for a client.
     pub(super) fn carry_to_client(&mut self, conn: u64, bytes: &[u8]) {
         let now = self.now;
+        self.trace(bytes, conn, "is sent");
         if let Some(stream) = self.streams.get_mut(&conn)
             && let Some(at) = stream.pipe.write(now, Toward::Client, bytes)
         {
