@@ -130,7 +130,7 @@ impl Broker {
         let missing = self.queues[slot].backlog.first_unread(span, &messages);
         if missing.is_none() {
             for (Seq(seq), message) in messages {
-                if seq >= found.browse_from {
+                if seq >= found.browse_from && seq < span.end() {
                     self.bytes += message.cost();
                     found.reader.ahead.push_back((seq, message));
                 }

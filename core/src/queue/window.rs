@@ -90,6 +90,8 @@ pub(crate) struct Window {
     /// Where the third stretch begins and ends; nothing is away when it is empty.
     from: u64,
     to: u64,
+    /// Nothing could leave when so much was safe.
+    stuck_at: Option<BatchId>,
     /// What is between cursor and `from`, there or on its way.
     blocks: VecDeque<Block>,
     asked: Vec<Span>,
@@ -141,6 +143,9 @@ impl Backlog {
         let mut freed = 0;
         let is_unset = self.window.from >= self.window.to;
         let has_more = self.cursor < self.window.cursor || share.len < self.window.share_len;
+        if is_unset && !has_more && self.window.stuck_at == Some(persisted) {
+            return 0;
+        }
         if (is_unset || has_more) && self.window.asked.is_empty() {
             match self.shrink(share, persisted, at) {
                 Some(cost) => freed += cost,
@@ -164,6 +169,7 @@ impl Backlog {
             self.window.to = next;
             self.pack(to.saturating_sub(1), next, Some(at));
         }
+        self.window.stuck_at = (self.window.from >= self.window.to).then_some(persisted);
         freed
     }
 
