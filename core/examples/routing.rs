@@ -103,25 +103,31 @@ fn direct(bindings: usize) {
     );
 }
 
-fn topic(bindings: usize, with_wildcards: bool) {
-    let mut all = table(ExchangeKind::Topic);
-    for n in 0..bindings {
-        let pattern = if with_wildcards && n % 2 == 1 {
+/// The n-th pattern of one sort.
+type Pattern = fn(usize) -> String;
+
+/// Sorts of patterns, each of which takes the n-th key and hardly any other.
+const PATTERNS: [(&str, Pattern); 4] = [
+    ("no wildcards", key),
+    ("half with * and #", |n| {
+        if n % 2 == 1 {
             format!("region{}.*.line{}.#.sensor{n}", n % 7, n % 101)
         } else {
             key(n)
-        };
-        bind(
-            &mut all,
-            n as u64,
-            BindingSpec::to_queue("x", &format!("q{n}"), &pattern),
-        );
+        }
+    }),
+    ("* first and # within", |n| {
+        format!("*.site{}.#.sensor{n}", n % 31)
+    }),
+    ("# first", |n| format!("#.cell{}.sensor{n}", n % 997)),
+];
+
+fn topic(bindings: usize, kind: &str, pattern: Pattern) {
+    let mut all = table(ExchangeKind::Topic);
+    for n in 0..bindings {
+        let spec = BindingSpec::to_queue("x", &format!("q{n}"), &pattern(n));
+        bind(&mut all, n as u64, spec);
     }
-    let kind = if with_wildcards {
-        "half with * and #"
-    } else {
-        "no wildcards"
-    };
     let keys: Vec<_> = (0..bindings).map(key).collect();
     measure(
         &format!("topic, {bindings} bindings, {kind}, keys in turn"),
@@ -189,8 +195,9 @@ fn main() {
         direct(bindings);
     }
     for bindings in [1, 1_000, 10_000] {
-        topic(bindings, false);
-        topic(bindings, true);
+        for (kind, pattern) in PATTERNS {
+            topic(bindings, kind, pattern);
+        }
     }
     for queues in [1, 10, 1_000] {
         fanout(queues);

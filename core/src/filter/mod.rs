@@ -9,7 +9,12 @@
 //!
 //! What it costs: a filter is evaluated from left to right and stops as soon as its answer is known; each name looks
 //! through its section of the message. The length and the depth of selectors are bounded ([`SELECTOR_LEN_MAX`],
-//! [`SELECTOR_DEPTH_MAX`]), and so is the size of property filters ([`TESTS_MAX`]).
+//! [`SELECTOR_DEPTH_MAX`]), and so is the size of property filters ([`TESTS_MAX`]). `LIKE` is linear in its text but for
+//! an `_` between two `%`, which is not tried on texts of more than 64 KiB: there it is unknown.
+//!
+//! Where the standards leave a choice: values of unlike kinds are neither equal nor different (a comparison of them is
+//! false); whole numbers are exact and divided towards zero; what is divided by zero has no value; texts have an order
+//! in SQL and none in selectors; a message without header has priority 4.
 
 mod error;
 mod eval;

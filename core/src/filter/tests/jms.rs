@@ -120,7 +120,11 @@ fn arithmetic() {
         ("7 / 2.0 = 3.5", TRUE),
         ("- - 3 = 3 AND -(1 + 2) = -3 AND +3 = 3", TRUE),
         ("2 * -3 = -6", TRUE),
-        ("price * 2 = 19", TRUE),
+        (
+            "price * 2 = 19 AND price - 0.5 = 9 AND price + 0.5 = 10",
+            TRUE,
+        ),
+        ("10 - price = 0.5 AND price / 2 = 4.75", TRUE),
         ("1 / 0 = 1", UNKNOWN),
         ("1.0 / 0 = 1", UNKNOWN),
         ("color + 1 = 2", UNKNOWN),

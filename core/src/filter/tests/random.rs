@@ -251,24 +251,56 @@ fn values() -> impl Strategy<Value = Slow> {
     ]
 }
 
+fn numbers() -> impl Strategy<Value = Slow> + Clone {
+    prop_oneof![
+        (0_i64..4).prop_map(Slow::Whole),
+        (0_i32..8).prop_map(|halves| Slow::Real(f64::from(halves) / 2.0)),
+    ]
+}
+
+/// Calculations that mostly have a value: of anything at all they mostly would not.
+fn calculations() -> impl Strategy<Value = Tree> + Clone {
+    let leaf = prop_oneof![
+        2 => numbers().prop_map(Tree::Leaf),
+        1 => prop::sample::select(vec!["a", "b"]).prop_map(Tree::Name),
+    ];
+    leaf.prop_recursive(3, 8, 2, |inner| {
+        let one = inner.prop_map(Box::new);
+        let signs = prop::sample::select(vec!['+', '-', '*', '/']);
+        prop_oneof![
+            4 => (signs, one.clone(), one.clone())
+                .prop_map(|(sign, a, b)| Tree::Arithmetic(sign, a, b)),
+            1 => one.prop_map(Tree::Minus),
+        ]
+    })
+}
+
+fn signs() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["=", "<>", "<", "<=", ">", ">="])
+}
+
 fn trees() -> impl Strategy<Value = Tree> {
     let name = prop::sample::select(NAMES.to_vec());
+    let number = calculations().prop_map(Box::new);
     let leaf = prop_oneof![
-        values().prop_map(Tree::Leaf),
-        name.clone().prop_map(Tree::Name),
-        (any::<bool>(), name).prop_map(|(is_negated, name)| Tree::IsNull(is_negated, name)),
+        1 => values().prop_map(Tree::Leaf),
+        1 => name.clone().prop_map(Tree::Name),
+        1 => (any::<bool>(), name).prop_map(|(is_negated, name)| Tree::IsNull(is_negated, name)),
+        4 => (signs(), number.clone(), number.clone())
+            .prop_map(|(sign, a, b)| Tree::Compare(sign, a, b)),
+        2 => (any::<bool>(), number.clone(), number.clone(), number)
+            .prop_map(|(is_negated, a, b, c)| Tree::Between(is_negated, a, b, c)),
     ];
     leaf.prop_recursive(5, 32, 3, |inner| {
         let one = inner.clone().prop_map(Box::new);
         let two = (one.clone(), one.clone());
-        let sign = prop::sample::select(vec!["=", "<>", "<", "<=", ">", ">="]);
         let list = prop::collection::vec(values(), 1..4);
         prop_oneof![
             one.clone().prop_map(Tree::Not),
             one.clone().prop_map(Tree::Minus),
             two.clone().prop_map(|(a, b)| Tree::And(a, b)),
             two.clone().prop_map(|(a, b)| Tree::Or(a, b)),
-            (sign, two.clone()).prop_map(|(sign, (a, b))| Tree::Compare(sign, a, b)),
+            (signs(), two.clone()).prop_map(|(sign, (a, b))| Tree::Compare(sign, a, b)),
             (any::<bool>(), two.clone(), one.clone())
                 .prop_map(|(is_negated, (a, b), c)| Tree::Between(is_negated, a, b, c)),
             (any::<bool>(), one.clone(), list)
@@ -305,16 +337,17 @@ fn evaluated(condition: &str, names: &BTreeMap<&str, Slow>) -> (bool, bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_096, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2_048, ..ProptestConfig::default() })]
 
     #[test]
     fn the_answer_is_that_of_the_standard(
         tree in trees(),
-        found in prop::collection::vec(prop::option::of(values()), NAMES.len()),
+        known in prop::collection::vec(prop::option::weighted(0.9, numbers()), 2),
+        found in prop::collection::vec(prop::option::of(values()), NAMES.len() - 2),
     ) {
         let names: BTreeMap<_, _> = NAMES
             .into_iter()
-            .zip(found)
+            .zip(known.into_iter().chain(found))
             .filter_map(|(name, value)| value.map(|value| (name, value)))
             .collect();
         let condition = tree.write();
