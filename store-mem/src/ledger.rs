@@ -82,6 +82,13 @@ impl Ledger {
         self.next_fault = Some(fault);
     }
 
+    /// Nothing more goes wrong of what was planned with the calls above.
+    pub fn heal(&mut self) {
+        self.quota_bytes = None;
+        self.next_fault = None;
+        self.is_next_fetch_damaged = false;
+    }
+
     /// The power goes and comes back: of what was submitted and not flushed, a random beginning arrived, and perhaps
     /// some records of the batch behind it. The next call is [`Store::recover`].
     pub fn crash(&mut self) {

@@ -6,7 +6,7 @@ use qq_core::broker::Now;
 use qq_core::vocab::{ConnId, Delivered, Notice, Port, Reason, Verdict};
 
 use super::queue::Peer;
-use super::{Consumer, Mirror, PortKind, Reference, down_ms, is_safe};
+use super::{Consumer, Mirror, News, PortKind, Reference, down_ms, is_safe};
 
 impl Consumer {
     /// Deliveries that any permit in force in this round allows.
@@ -247,6 +247,8 @@ impl Reference {
             ));
         }
         if consumer.is_settled {
+            // It is done with when it is sent, and may get lost on its way.
+            self.news.push(News::Dropped(entry.number));
             queue.remove(seq);
         } else {
             consumer.held.insert(delivered.delivery.0, seq);

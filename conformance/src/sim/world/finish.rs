@@ -24,6 +24,7 @@ impl World {
         self.is_healed = true;
         self.disk.heal();
         self.disk.crash_at = None;
+        self.ledger.heal();
         self.set_quota(None);
         if self.disk.is_busy() {
             // It need not wait for the end of its stall.
