@@ -60,3 +60,13 @@ pub(crate) fn lock(dir: &Path) -> PathBuf {
 pub(crate) fn ballast(dir: &Path) -> PathBuf {
     dir.join("ballast")
 }
+
+/// Where a salvage makes the new store.
+pub(crate) fn salvage_dir(dir: &Path) -> PathBuf {
+    dir.join("salvage.new")
+}
+
+/// There while a salvage puts its new store in place.
+pub(crate) fn salvage_done(dir: &Path) -> PathBuf {
+    salvage_dir(dir).join("complete")
+}

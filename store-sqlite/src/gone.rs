@@ -59,6 +59,11 @@ impl Gone {
         self.ranges.get(&id).copied()
     }
 
+    /// Where the first range behind `id` begins.
+    pub(crate) fn next_after(&self, id: u64) -> Option<u64> {
+        self.ranges.range(id..).next().map(|(&first, _)| first)
+    }
+
     /// Whether a row in `from..to` is gone.
     pub(crate) fn has_any(&self, from: u64, to: u64) -> bool {
         from < to

@@ -160,7 +160,12 @@ impl Loader {
             return Err(StoreError::damaged(format!(
                 "table journal: rows {} to {} are missing{}",
                 self.expected,
-                id - 1,
+                self.book
+                    .gone
+                    .next_after(self.expected)
+                    .unwrap_or(id)
+                    .min(id)
+                    - 1,
                 self.last_positions()
             )));
         }
@@ -173,8 +178,7 @@ impl Loader {
     /// For the report of missing rows: up to which position each queue is known.
     fn last_positions(&self) -> String {
         let mut text = String::new();
-        for slot in self.book.index.by_id.values() {
-            let queue = &self.book.index.queues[*slot as usize];
+        for (_, queue) in &self.book.index.queues {
             if text.len() > 200 {
                 text.push_str(", and others");
                 break;
@@ -444,8 +448,7 @@ impl SqliteStore {
                 }
             }
         }
-        for slot in index.by_key.values() {
-            let queue = &index.queues[*slot as usize];
+        for (_, queue) in &index.queues {
             for (&seq, returned) in &queue.returned {
                 each(Op::Returned {
                     queue: queue.id,

@@ -8,7 +8,7 @@ use qq_core::store::StoreError;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags, Transaction};
 
-use crate::config::{StoreConfig, database, database_new, wal};
+use crate::config::{StoreConfig, database, database_new, salvage_done, wal};
 use crate::fault::reading;
 use crate::state::State;
 use crate::walscan;
@@ -70,6 +70,12 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), StoreError> {
 /// Opens the store in a folder, and makes one when there is none.
 pub(crate) fn open(config: &StoreConfig) -> Result<Connection, StoreError> {
     let path = database(&config.dir);
+    if salvage_done(&config.dir).exists() {
+        return Err(StoreError::damaged(format!(
+            "a salvage of the store in {} was interrupted: salvage it again",
+            config.dir.display()
+        )));
+    }
     if !path.exists() {
         if fs::metadata(wal(&config.dir)).is_ok_and(|meta| meta.len() > 0) {
             return Err(StoreError::damaged(format!(
@@ -106,7 +112,7 @@ fn refuse_strangers(path: &Path) -> Result<(), StoreError> {
 }
 
 /// What the header says about how commits were made safe. It is told apart without SQLite, which repairs as it opens.
-fn is_synced(path: &Path) -> Result<bool, StoreError> {
+pub(crate) fn is_synced(path: &Path) -> Result<bool, StoreError> {
     use std::io::Read;
     let mut header = [0; 72];
     File::open(path)

@@ -112,7 +112,7 @@ impl SqliteStore {
             return Ok(());
         };
         let mut bytes = COMMIT_BYTES;
-        let result = execute(&self.conn, plans, &mut bytes);
+        let result = execute(&self.conn, plans, self.row_safe, &mut bytes);
         match result {
             Ok(()) => {
                 self.faults = 0;
@@ -198,53 +198,29 @@ impl SqliteStore {
     }
 }
 
-fn execute(conn: &Connection, plans: &[Plan], bytes: &mut u64) -> rusqlite::Result<()> {
+/// Deletes first, over all plans: on a full disk what leaves makes room for what came before it.
+fn execute(
+    conn: &Connection,
+    plans: &[Plan],
+    row_safe: u64,
+    bytes: &mut u64,
+) -> rusqlite::Result<()> {
     conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    let mut deleted: Vec<u64> = plans
+        .iter()
+        .flat_map(|p| p.deletes.iter().copied())
+        .collect();
+    deleted.sort_unstable();
+    {
+        let mut delete = conn.prepare_cached("DELETE FROM journal WHERE id = ?1")?;
+        // Rows of an unwritten plan that a later one deletes are never written.
+        for &id in deleted.iter().take_while(|id| **id < row_safe) {
+            expect_one(delete.execute([id as i64])?)?;
+        }
+    }
     for plan in plans {
-        {
-            let mut insert =
-                conn.prepare_cached("INSERT INTO journal(id, head, body) VALUES(?1, ?2, ?3)")?;
-            for row in &plan.inserts {
-                *bytes += (row.head.len() + row.body.len()) as u64;
-                insert.execute((row.id as i64, &row.head, &row.body))?;
-            }
-        }
-        if !plan.updates.is_empty() {
-            let mut update =
-                conn.prepare_cached("UPDATE journal SET head = ?2, body = ?3 WHERE id = ?1")?;
-            for row in &plan.updates {
-                *bytes += (row.head.len() + row.body.len()) as u64;
-                expect_one(update.execute((row.id as i64, &row.head, &row.body))?)?;
-            }
-        }
-        {
-            let mut delete = conn.prepare_cached("DELETE FROM journal WHERE id = ?1")?;
-            for &id in &plan.deletes {
-                expect_one(delete.execute([id as i64])?)?;
-            }
-        }
-        for (first, last) in &plan.gone {
-            match last {
-                Some(last) => conn
-                    .prepare_cached("INSERT OR REPLACE INTO gone(first, last) VALUES(?1, ?2)")?
-                    .execute((*first as i64, *last as i64))?,
-                None => conn
-                    .prepare_cached("DELETE FROM gone WHERE first = ?1")?
-                    .execute([*first as i64])?,
-            };
-        }
-        for (kind, name, value) in &plan.definitions {
-            match value {
-                Some(value) => conn
-                    .prepare_cached(
-                        "INSERT OR REPLACE INTO definition(kind, name, value) VALUES(?1, ?2, ?3)",
-                    )?
-                    .execute((kind, *name as i64, value))?,
-                None => conn
-                    .prepare_cached("DELETE FROM definition WHERE kind = ?1 AND name = ?2")?
-                    .execute((kind, *name as i64))?,
-            };
-        }
+        write_rows(conn, plan, &deleted, bytes)?;
+        write_definitions(conn, plan)?;
     }
     if let Some(last) = plans.last() {
         let state = last.state.write();
@@ -254,6 +230,57 @@ fn execute(conn: &Connection, plans: &[Plan], bytes: &mut u64) -> rusqlite::Resu
         )?;
     }
     conn.prepare_cached("COMMIT")?.execute([])?;
+    Ok(())
+}
+
+fn write_rows(
+    conn: &Connection,
+    plan: &Plan,
+    deleted: &[u64],
+    bytes: &mut u64,
+) -> rusqlite::Result<()> {
+    let mut insert =
+        conn.prepare_cached("INSERT INTO journal(id, head, body) VALUES(?1, ?2, ?3)")?;
+    for row in &plan.inserts {
+        if deleted.binary_search(&row.id).is_err() {
+            *bytes += (row.head.len() + row.body.len()) as u64;
+            insert.execute((row.id as i64, &row.head, &row.body))?;
+        }
+    }
+    if !plan.updates.is_empty() {
+        let mut update =
+            conn.prepare_cached("UPDATE journal SET head = ?2, body = ?3 WHERE id = ?1")?;
+        for row in &plan.updates {
+            *bytes += (row.head.len() + row.body.len()) as u64;
+            expect_one(update.execute((row.id as i64, &row.head, &row.body))?)?;
+        }
+    }
+    for (first, last) in &plan.gone {
+        match last {
+            Some(last) => conn
+                .prepare_cached("INSERT OR REPLACE INTO gone(first, last) VALUES(?1, ?2)")?
+                .execute((*first as i64, *last as i64))?,
+            None => conn
+                .prepare_cached("DELETE FROM gone WHERE first = ?1")?
+                .execute([*first as i64])?,
+        };
+    }
+    Ok(())
+}
+
+fn write_definitions(conn: &Connection, plan: &Plan) -> rusqlite::Result<()> {
+    for (kind, name, value) in &plan.definitions {
+        match value {
+            Some(value) => conn
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO definition(kind, name, value) VALUES(?1, ?2, ?3)",
+                )?
+                .execute((kind, *name as i64, value))?,
+            None => conn
+                .prepare_cached("DELETE FROM definition WHERE kind = ?1 AND name = ?2")?
+                .execute((kind, *name as i64))?,
+        };
+    }
     Ok(())
 }
 
