@@ -13,6 +13,7 @@ use crate::message::{
     QueueStatsRequest, SchemaListRequest, SchemaRegisterRequest, SeekRequest, UnsubscribeRequest,
 };
 use crate::opcode::{Numbering, Opcode};
+use crate::publish::decode_publish;
 use crate::wire::{Fields, Malformed, Value, count_fields};
 
 /// The same expression for the body of any request.
@@ -125,6 +126,12 @@ pub enum BodyError {
     MessageTooLarge,
 }
 
+impl From<Malformed> for BodyError {
+    fn from(_: Malformed) -> Self {
+        Self::Undecodable
+    }
+}
+
 /// Field numbers of the parts that are bounded.
 const PUBLISH_HEADERS: u32 = 3;
 const DECLARE_ARGUMENTS: u32 = 24;
@@ -133,30 +140,29 @@ const BATCH_MESSAGES: u32 = 1;
 const BATCH_HEADERS_FACTOR: usize = 16;
 
 impl Request {
-    /// Decodes the body of a request. None: the opcode is no request, or one that the machine answers by itself.
+    /// Decodes the body of a request. None: the opcode is no request, or AUTH, which the machine answers by itself.
+    ///
+    /// # Errors
+    /// The body is not what the opcode promises, or beyond a limit.
     pub fn decode(
         opcode: Opcode,
         body: Bytes,
         limits: &BodyLimits,
-    ) -> Option<Result<Self, BodyError>> {
-        if opcode.reply().is_none() || matches!(opcode, Opcode::Auth) {
-            return None;
-        }
-        Some(Self::decode_bounded(opcode, body, limits))
-    }
-
-    fn decode_bounded(opcode: Opcode, body: Bytes, limits: &BodyLimits) -> Result<Self, BodyError> {
+    ) -> Result<Option<Self>, BodyError> {
         check_bounds(opcode, &body, limits)?;
-        let request = Self::decode_body(opcode, body).map_err(|_| BodyError::Undecodable)?;
-        if request.is_queue_missing() {
+        let request = if opcode == Opcode::Publish {
+            decode_publish(&body).map(|publish| Some(Self::Publish(publish)))?
+        } else {
+            Self::decode_body(opcode, body).map_err(|_| BodyError::Undecodable)?
+        };
+        if request.as_ref().is_some_and(Self::is_queue_missing) {
             return Err(BodyError::QueueMissing);
         }
         Ok(request)
     }
 
-    fn decode_body(opcode: Opcode, body: Bytes) -> Result<Self, prost::DecodeError> {
-        Ok(match opcode {
-            Opcode::Publish => Self::Publish(PublishRequest::decode(body)?),
+    fn decode_body(opcode: Opcode, body: Bytes) -> Result<Option<Self>, prost::DecodeError> {
+        Ok(Some(match opcode {
             Opcode::PublishBatch => Self::PublishBatch(PublishBatchRequest::decode(body)?),
             Opcode::Consume => Self::Consume(ConsumeRequest::decode(body)?),
             Opcode::Ack => Self::Ack(AckRequest::decode(body)?),
@@ -187,8 +193,9 @@ impl Request {
             Opcode::QueueStats => Self::QueueStats(QueueStatsRequest::decode(body)?),
             Opcode::Seek => Self::Seek(SeekRequest::decode(body)?),
             Opcode::CommitOffset => Self::CommitOffset(CommitOffsetRequest::decode(body)?),
-            _ => Self::Ping(PingRequest::decode(body)?),
-        })
+            Opcode::Ping => Self::Ping(PingRequest::decode(body)?),
+            _ => return Ok(None),
+        }))
     }
 
     /// Its opcode.
@@ -275,18 +282,17 @@ fn check_headers(body: &[u8], number: u32, limits: &BodyLimits) -> Result<(), Bo
     if body.len() / 2 <= limits.headers_max {
         return Ok(());
     }
-    match count_fields(body, number) {
-        Ok(count) if count > limits.headers_max => Err(BodyError::TooManyHeaders),
-        Ok(_) => Ok(()),
-        Err(Malformed) => Err(BodyError::Undecodable),
+    if count_fields(body, number)? > limits.headers_max {
+        return Err(BodyError::TooManyHeaders);
     }
+    Ok(())
 }
 
 fn check_batch(body: &[u8], limits: &BodyLimits) -> Result<(), BodyError> {
     let mut messages = 0;
     let mut headers = 0;
     for field in Fields::of(body) {
-        let field = field.map_err(|Malformed| BodyError::Undecodable)?;
+        let field = field?;
         let (BATCH_MESSAGES, Value::Delimited(message)) = (field.number, field.value) else {
             continue;
         };
@@ -297,8 +303,7 @@ fn check_batch(body: &[u8], limits: &BodyLimits) -> Result<(), BodyError> {
         if message.len() > limits.message_size_max {
             return Err(BodyError::MessageTooLarge);
         }
-        let count =
-            count_fields(message, PUBLISH_HEADERS).map_err(|Malformed| BodyError::Undecodable)?;
+        let count = count_fields(message, PUBLISH_HEADERS)?;
         headers += count;
         if count > limits.headers_max || headers > limits.headers_max * BATCH_HEADERS_FACTOR {
             return Err(BodyError::TooManyHeaders);

@@ -1,7 +1,7 @@
 //! Protocol Buffers by hand, for the two places where the derives would cost too much: messages on their way out are
 //! written from their parts, and bodies are counted before anything is allocated for them.
 
-use bytes::BufMut;
+use bytes::{BufMut, BytesMut};
 
 /// Wire type of varints.
 const VARINT: u32 = 0;
@@ -13,18 +13,36 @@ const GROUP_END: u32 = 4;
 const GROUP_DEPTH_MAX: usize = 32;
 /// A varint has no more bytes.
 const VARINT_LEN_MAX: usize = 10;
+/// Nor a tag.
+const TAG_LEN_MAX: usize = 5;
 
 pub(crate) const fn varint_len(value: u64) -> usize {
     // Seven bits to a byte; zero has one too.
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
-pub(crate) fn put_varint(buf: &mut impl BufMut, mut value: u64) {
+/// Writes a varint to the beginning of `out`. Returns its length.
+fn write_varint(out: &mut [u8], mut value: u64) -> usize {
+    let mut len = 0;
     while value >= 0x80 {
-        buf.put_u8(value as u8 | 0x80);
+        out[len] = value as u8 | 0x80;
         value >>= 7;
+        len += 1;
     }
-    buf.put_u8(value as u8);
+    out[len] = value as u8;
+    len + 1
+}
+
+/// Tag and a varint, in one piece: buffers charge for each call.
+fn put_tagged(buf: &mut BytesMut, tag: u32, value: u64) {
+    if tag < 0x80 && value < 0x80 {
+        buf.put_slice(&[tag as u8, value as u8]);
+        return;
+    }
+    let mut out = [0; TAG_LEN_MAX + VARINT_LEN_MAX];
+    let tag_len = write_varint(&mut out, u64::from(tag));
+    let len = tag_len + write_varint(&mut out[tag_len..], value);
+    buf.put_slice(&out[..len]);
 }
 
 /// Encoded length of a field of bytes; present even when empty.
@@ -51,22 +69,20 @@ pub(crate) const fn uint_field_len(number: u32, value: u64) -> usize {
 }
 
 /// Tag and length of a field of `len` bytes; the bytes are the caller's to write.
-pub(crate) fn put_delimited(buf: &mut impl BufMut, number: u32, len: usize) {
-    put_varint(buf, u64::from(number << 3 | DELIMITED));
-    put_varint(buf, len as u64);
+pub(crate) fn put_delimited(buf: &mut BytesMut, number: u32, len: usize) {
+    put_tagged(buf, number << 3 | DELIMITED, len as u64);
 }
 
-pub(crate) fn put_str_field(buf: &mut impl BufMut, number: u32, value: &str) {
+pub(crate) fn put_str_field(buf: &mut BytesMut, number: u32, value: &str) {
     if !value.is_empty() {
         put_delimited(buf, number, value.len());
         buf.put_slice(value.as_bytes());
     }
 }
 
-pub(crate) fn put_uint_field(buf: &mut impl BufMut, number: u32, value: u64) {
+pub(crate) fn put_uint_field(buf: &mut BytesMut, number: u32, value: u64) {
     if value != 0 {
-        put_varint(buf, u64::from(number << 3 | VARINT));
-        put_varint(buf, value);
+        put_tagged(buf, number << 3 | VARINT, value);
     }
 }
 
@@ -102,7 +118,18 @@ impl<'a> Fields<'a> {
         Self { body, at: 0 }
     }
 
+    #[inline]
     fn take_varint(&mut self) -> Result<u64, Malformed> {
+        match self.body.get(self.at) {
+            Some(byte) if *byte < 0x80 => {
+                self.at += 1;
+                Ok(u64::from(*byte))
+            }
+            _ => self.take_long_varint(),
+        }
+    }
+
+    fn take_long_varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0_u64;
         for n in 0..VARINT_LEN_MAX {
             let byte = *self.body.get(self.at).ok_or(Malformed)?;
@@ -211,7 +238,8 @@ pub(crate) fn count_fields(body: &[u8], number: u32) -> Result<usize, Malformed>
 
 #[cfg(test)]
 mod tests {
-    use super::{Fields, Malformed, Value, count_fields, put_varint, varint_len};
+    use super::{Fields, Malformed, Value, count_fields, put_uint_field, varint_len, write_varint};
+    use bytes::BytesMut;
     use proptest::prelude::*;
     use std::vec::Vec;
 
@@ -219,16 +247,19 @@ mod tests {
     fn varints_have_the_length_that_is_claimed() {
         let edges = (0..64).flat_map(|bit| [(1_u64 << bit) - 1, 1 << bit]);
         for value in edges.chain([u64::MAX]) {
-            let mut buf = Vec::new();
-            put_varint(&mut buf, value);
-            assert_eq!(buf.len(), varint_len(value), "{value}");
-            let mut fields = Fields::of(&buf);
+            let mut buf = [0; 10];
+            let len = write_varint(&mut buf, value);
+            assert_eq!(len, varint_len(value), "{value}");
+            let mut fields = Fields::of(&buf[..len]);
             assert_eq!(fields.take_varint(), Ok(value));
+            assert_eq!(fields.take_varint(), Err(Malformed), "all of it was taken");
         }
-        let mut buf = Vec::new();
-        // The example of the encoding's documentation.
-        put_varint(&mut buf, 150);
-        assert_eq!(buf, [0x96, 0x01]);
+        let mut buf = BytesMut::new();
+        // The example of the encoding's documentation: field 1 is 150.
+        put_uint_field(&mut buf, 1, 150);
+        assert_eq!(buf[..], [0x08, 0x96, 0x01]);
+        put_uint_field(&mut buf, 1, 0);
+        assert_eq!(buf.len(), 3, "zero is not written");
     }
 
     #[test]

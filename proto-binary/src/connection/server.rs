@@ -159,21 +159,21 @@ impl Connection {
             self.charge_nuisance();
             return;
         }
-        let decoded = known.and_then(|(opcode, numbering)| {
-            let request = Request::decode(opcode, body, &self.body_limits())?;
-            Some((opcode, numbering, request))
-        });
-        match decoded {
-            None => self.refuse_frame(head, Violation::UnknownOpcode),
-            Some((_, _, Err(error))) => self.refuse_frame(head, error.into()),
-            Some((opcode, numbering, Ok(Request::Ping(ping)))) => {
+        let Some((opcode, numbering)) = known else {
+            self.refuse_frame(head, Violation::UnknownOpcode);
+            return;
+        };
+        match Request::decode(opcode, body, &self.body_limits()) {
+            Ok(None) => self.refuse_frame(head, Violation::UnknownOpcode),
+            Err(error) => self.refuse_frame(head, error.into()),
+            Ok(Some(Request::Ping(ping))) => {
                 let reply_to = self.begin(head, Some(opcode), numbering);
                 let reply = Reply::Pong(PingResponse { data: ping.data });
                 // Cannot fail: the request has just come.
                 let _ = self.reply(reply_to, &reply);
                 self.charge_nuisance();
             }
-            Some((opcode, numbering, Ok(request))) => {
+            Ok(Some(request)) => {
                 let reply_to = self.begin(head, Some(opcode), numbering);
                 self.events.push_back(Event::Request { reply_to, request });
             }
