@@ -95,6 +95,8 @@ pub(crate) fn open(config: &StoreConfig) -> Result<Connection, StoreError> {
     migrate(&mut conn, config, STEPS)?;
     mark(&conn, config.sync_writes)
         .map_err(|e| reading("cannot note how commits are synced", &e))?;
+    // The log is made by now, and stays; SQLite does not say when the sync of its name failed.
+    sync_dir(&config.dir)?;
     Ok(conn)
 }
 
@@ -300,4 +302,80 @@ pub(crate) fn checkpoint(conn: &Connection, mode: &str) -> rusqlite::Result<bool
         .prepare_cached(&format!("PRAGMA wal_checkpoint({mode})"))?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     Ok(busy == 0 && in_log == moved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add_table(tx: &Transaction<'_>) -> rusqlite::Result<()> {
+        tx.execute_batch("CREATE TABLE added(x); INSERT INTO added VALUES(7)")
+    }
+
+    fn fail(tx: &Transaction<'_>) -> rusqlite::Result<()> {
+        tx.execute_batch("CREATE TABLE half(x); SELECT no_such_function()")
+    }
+
+    /// A store of format 1, and its connection.
+    fn old_store(name: &str) -> (StoreConfig, Connection) {
+        let name = format!("qq-store-schema-{}-{name}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).expect("a folder");
+        let config = StoreConfig::new(&dir);
+        make_database(&database(&dir)).expect("it is made");
+        let conn = open_connection(&database(&dir)).expect("it opens");
+        conn.pragma_update(None, "user_version", 1)
+            .expect("it is written");
+        set_up(&conn, &config).expect("it is set up");
+        (config, conn)
+    }
+
+    fn version(conn: &Connection) -> i32 {
+        conn.pragma_query_value(None, "user_version", |row| row.get(0))
+            .expect("it can be read")
+    }
+
+    #[test]
+    fn s15_an_older_format_is_brought_up_to_date_and_kept_aside() {
+        let (config, mut conn) = old_store("older");
+        migrate(&mut conn, &config, &[make_tables, add_table, |_| Ok(())])
+            .expect("it is brought up to date");
+        assert_eq!(version(&conn), 3);
+        let added: i32 = conn
+            .query_row("SELECT x FROM added", [], |row| row.get(0))
+            .expect("the step was done");
+        assert_eq!(added, 7);
+        let copy =
+            Connection::open(config.dir.join("store-format-1.db")).expect("it was put aside");
+        assert_eq!(version(&copy), 1);
+        assert!(
+            copy.query_row("SELECT x FROM added", [], |_| Ok(()))
+                .is_err()
+        );
+        copy.query_row("SELECT value FROM state", [], |_| Ok(()))
+            .expect("it is whole");
+        let _ = fs::remove_dir_all(&config.dir);
+    }
+
+    #[test]
+    fn s15_a_step_that_fails_leaves_the_old_format_as_it_was() {
+        let (config, mut conn) = old_store("fails");
+        let error =
+            migrate(&mut conn, &config, &[make_tables, add_table, fail]).expect_err("a step fails");
+        assert!(
+            error.text.contains("from format 1 to 3") && error.text.contains("unchanged"),
+            "{}",
+            error.text
+        );
+        assert_eq!(version(&conn), 1);
+        assert!(
+            conn.query_row("SELECT x FROM added", [], |_| Ok(()))
+                .is_err()
+        );
+        migrate(&mut conn, &config, &[make_tables, add_table])
+            .expect("another try goes on from there");
+        assert_eq!(version(&conn), 2);
+        let _ = fs::remove_dir_all(&config.dir);
+    }
 }
