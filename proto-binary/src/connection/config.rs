@@ -55,6 +55,9 @@ pub struct Config {
     pub requests_pending_max: usize,
     /// Bytes to be written above which a server stops reading.
     pub unsent_bytes_max: usize,
+    /// Server: from creation to the first byte, in milliseconds. 0 = no deadline: the first clients may connect long
+    /// before they have something to say.
+    pub first_bytes_deadline_ms: u32,
     /// Server: from creation to AUTH, in milliseconds, where AUTH is required. 0 = no deadline.
     pub auth_deadline_ms: u32,
     /// Documented layout: we close after this much silence and send PING after half of it, in milliseconds. 0 = never.
@@ -101,6 +104,7 @@ impl Default for Config {
             batch_messages_max: 1_024,
             requests_pending_max: 16_384,
             unsent_bytes_max: 4 * 1024 * 1024,
+            first_bytes_deadline_ms: 0,
             auth_deadline_ms: 10_000,
             idle_timeout_ms: 60_000,
             idle_timeout_versioned_ms: 0,

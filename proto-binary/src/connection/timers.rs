@@ -1,4 +1,4 @@
-//! Deadlines: authentication, idle time-out, stalled frames, slow readers, lingering.
+//! Deadlines: first bytes, authentication, idle time-out, stalled frames, slow readers, lingering.
 //!
 //! Each deadline is computed from the moment that it counts from, so that nothing is rescheduled on the hot path.
 
@@ -106,10 +106,14 @@ impl Connection {
     }
 
     /// What ends the connection, and when.
-    fn deadlines(&self) -> [(Option<Duration>, Violation); 4] {
+    fn deadlines(&self) -> [(Option<Duration>, Violation); 5] {
         // While we do not read, silence is ours.
         let is_reading = !self.is_blocked();
         let received = self.timers.last_received;
+        let first_bytes = match self.layout {
+            None => after_ms(self.timers.created, self.config.first_bytes_deadline_ms),
+            Some(_) => None,
+        };
         let auth = match self.state {
             State::AuthAwaited if self.side == Side::Server => {
                 after_ms(self.timers.created, self.config.auth_deadline_ms)
@@ -128,6 +132,7 @@ impl Connection {
             .and_then(|since| after_ms(since, self.config.slow_reader_ms));
         [
             (slow, Violation::SlowReader),
+            (first_bytes, Violation::FirstBytesDeadline),
             (auth, Violation::AuthDeadline),
             (idle, Violation::IdleTimeout),
             (stall, Violation::FrameStalled),

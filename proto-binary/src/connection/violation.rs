@@ -27,6 +27,8 @@ pub enum Violation {
     /// No AUTH came in time.
     AuthDeadline,
     // Time and amount
+    /// Not a byte came in time.
+    FirstBytesDeadline,
     /// Nothing came for longer than the idle time-out.
     IdleTimeout,
     /// A frame began and did not go on.
@@ -99,6 +101,7 @@ impl Violation {
             Self::PayloadTooLarge => "a payload is larger than the limit",
             Self::AuthRequired => "authentication required",
             Self::AuthUndecodable => text::AUTH_INVALID,
+            Self::FirstBytesDeadline => "nothing came in time",
             Self::AuthDeadline => "no authentication came in time",
             Self::IdleTimeout => "nothing came for longer than the idle time-out",
             Self::FrameStalled => "a frame began and did not go on",

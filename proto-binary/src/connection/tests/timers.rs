@@ -35,6 +35,23 @@ fn authentication_has_a_deadline() {
 }
 
 #[test]
+fn the_first_bytes_may_have_a_deadline() {
+    let config = Config {
+        first_bytes_deadline_ms: 3_000,
+        ..Config::default()
+    };
+    let mut peer = Peer::new(Layout::Versioned, config.clone());
+    assert_eq!(peer.conn.poll_timeout(), Some(ms(3_000)));
+    peer.tick(3_000);
+    assert_eq!(peer.closed(), closed_by(Violation::FirstBytesDeadline));
+    let mut peer = Peer::new(Layout::Versioned, config);
+    peer.feed(LIST);
+    peer.skip_request();
+    peer.tick(100_000);
+    assert_eq!(peer.closed(), None);
+}
+
+#[test]
 fn an_embedder_may_take_its_time_with_a_token() {
     let config = Config {
         auth: Auth::Required,
