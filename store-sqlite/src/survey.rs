@@ -168,16 +168,19 @@ impl Survey {
     fn read_heads(&mut self, conn: &Connection) {
         let mut at = self.state.map_or(1, |state| state.row_first);
         let end = self.state.map_or(u64::MAX, |state| state.row_next);
+        let select =
+            conn.prepare("SELECT id, head FROM journal WHERE id >= ?1 ORDER BY id LIMIT 1");
+        let mut select = match select {
+            Ok(select) => select,
+            // Without its schema no row can be read, and each try would read the schema again.
+            Err(error) => return self.damage(format!("table journal: {error}")),
+        };
         loop {
-            let next = conn
-                .query_row(
-                    "SELECT id, head FROM journal WHERE id >= ?1 ORDER BY id LIMIT 1",
-                    [at as i64],
-                    |row| {
-                        let head = row.get_ref(1)?.as_blob().unwrap_or_default().to_vec();
-                        Ok((row.get::<_, i64>(0)? as u64, head))
-                    },
-                )
+            let next = select
+                .query_row([at as i64], |row| {
+                    let head = row.get_ref(1)?.as_blob().unwrap_or_default().to_vec();
+                    Ok((row.get::<_, i64>(0)? as u64, head))
+                })
                 .optional();
             match next {
                 Ok(Some((id, head))) if id < end => {
