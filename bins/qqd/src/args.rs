@@ -14,16 +14,16 @@ pub(crate) struct Args {
     /// print the effective configuration as TOML, then exit
     #[argh(switch)]
     pub(crate) print_config: bool,
-    /// read every record of the store and say what is damaged, then exit: 0 when it is sound, 1 when not
+    /// read all of the store and say what is damaged, then exit: 0 when it is sound, 1 when not
     #[argh(switch)]
     pub(crate) check_store: bool,
     /// make a new store of everything in a damaged one that can be trusted, and say what is lost, then exit
     #[argh(switch)]
     pub(crate) salvage: bool,
-    /// copy the store to this directory, which must not hold one, then exit; a broker may run meanwhile
+    /// copy the store to this file, which must not exist, and check the copy, then exit; a broker may run meanwhile
     #[argh(option, arg_name = "dest")]
     pub(crate) backup: Option<String>,
-    /// make the store anew from such a copy, then exit; refused when there is a store already
+    /// make the store from such a copy, then exit; refused when there is a store already
     #[argh(option, arg_name = "src")]
     pub(crate) restore: Option<String>,
     /// print the version, then exit
@@ -43,40 +43,54 @@ pub(crate) enum Task<'a> {
     Version,
 }
 
+impl Task<'_> {
+    /// The option that asks for it.
+    pub(crate) fn option(self) -> &'static str {
+        match self {
+            Self::CheckConfig => "--check-config",
+            Self::PrintConfig => "--print-config",
+            Self::CheckStore => "--check-store",
+            Self::Salvage => "--salvage",
+            Self::Backup(_) => "--backup",
+            Self::Restore(_) => "--restore",
+            Self::Version => "--version",
+        }
+    }
+}
+
 impl Args {
-    /// The tasks that are asked for, each with the option that asks.
-    fn tasks(&self) -> Vec<(&'static str, Task<'_>)> {
+    /// The tasks that are asked for.
+    fn tasks(&self) -> Vec<Task<'_>> {
         let switches = [
-            (self.check_config, "--check-config", Task::CheckConfig),
-            (self.print_config, "--print-config", Task::PrintConfig),
-            (self.check_store, "--check-store", Task::CheckStore),
-            (self.salvage, "--salvage", Task::Salvage),
-            (self.version, "--version", Task::Version),
+            (self.check_config, Task::CheckConfig),
+            (self.print_config, Task::PrintConfig),
+            (self.check_store, Task::CheckStore),
+            (self.salvage, Task::Salvage),
+            (self.version, Task::Version),
         ];
         let switches = switches
             .into_iter()
-            .filter_map(|(is_on, option, task)| is_on.then_some((option, task)));
-        let backup = self.backup.as_deref();
-        let restore = self.restore.as_deref();
+            .filter_map(|(is_on, task)| is_on.then_some(task));
         switches
-            .chain(backup.map(|dest| ("--backup", Task::Backup(dest))))
-            .chain(restore.map(|src| ("--restore", Task::Restore(src))))
+            .chain(self.backup.as_deref().map(Task::Backup))
+            .chain(self.restore.as_deref().map(Task::Restore))
             .collect()
     }
 
     /// The one thing to do instead of serving, if any: [`parse`] lets at most one through.
     pub(crate) fn task(&self) -> Option<Task<'_>> {
-        self.tasks().first().map(|(_, task)| *task)
+        self.tasks().first().copied()
     }
 
     /// What makes no sense together.
     fn contradiction(&self) -> Option<String> {
-        if let [(one, _), (other, _), ..] = self.tasks()[..] {
+        if let [one, other, ..] = self.tasks()[..] {
+            let (one, other) = (one.option(), other.option());
             return Some(format!("{one} and {other} are two things to do; give one"));
         }
         let is_empty = |text: &Option<String>| text.as_deref() == Some("");
         if is_empty(&self.backup) || is_empty(&self.restore) {
-            return Some("--backup and --restore need the path of a directory".to_owned());
+            return Some("--backup and --restore need the path of a file".to_owned());
         }
         None
     }

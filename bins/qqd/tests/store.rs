@@ -33,6 +33,31 @@ fn refused(mut command: Command) -> (Option<i32>, String) {
     (status.code(), String::from_utf8(stderr).expect("UTF-8"))
 }
 
+/// Works on the store: exit code, standard output, standard error.
+fn work(scratch: &Scratch, toml: &str, args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = durable(scratch, toml);
+    let output = command.args(args).output().expect("qqd runs");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+/// A bit of the last byte of every page but the first, which names the tables: cells grow from the end of a page, so
+/// it belongs to a row if there is one.
+fn damage(path: &str) -> Vec<u8> {
+    let mut bytes = std::fs::read(path).expect("it was made");
+    bytes
+        .iter_mut()
+        .skip(2 * 4_096 - 1)
+        .step_by(4_096)
+        .for_each(|byte| *byte ^= 1);
+    std::fs::write(path, &bytes).expect("it can be written");
+    bytes
+}
+
 /// Starts, reads the first line, and stops.
 fn first_line(scratch: &Scratch, toml: &str) -> String {
     let daemon = Daemon::spawn(durable(scratch, toml));
@@ -75,13 +100,7 @@ fn du_05_a_damaged_store_is_refused_with_what_to_do_and_left_as_it_is() {
     first_line(&scratch, TWO_QUEUES);
     let path = scratch.path("qq-data/store.db");
     let sound = std::fs::read(&path).expect("it was made");
-    let mut flipped = sound.clone();
-    // The last byte of every page: cells grow from the end of a page, so it belongs to a row if there is one.
-    flipped
-        .iter_mut()
-        .skip(4_095)
-        .step_by(4_096)
-        .for_each(|byte| *byte ^= 1);
+    let flipped = damage(&path);
     let half = sound[..sound.len() / 2].to_vec();
     for bytes in [flipped, half, Vec::new()] {
         std::fs::write(&path, &bytes).expect("it can be written");
@@ -131,4 +150,108 @@ fn an_empty_path_is_a_mistake_of_the_configuration() {
     let (code, text) = refused(durable(&scratch, "[storage]\npath = \"\"\n"));
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("broker.toml:2: storage.path"), "{text}");
+}
+
+#[test]
+fn a_check_says_whether_the_store_is_sound() {
+    let scratch = Scratch::new("check");
+    let (code, _, text) = work(&scratch, NO_QUEUE, &["--check-store"]);
+    assert_eq!(code, Some(1), "there is none yet: {text}");
+    assert!(
+        text.contains("./qq-data") && text.lines().count() == 1,
+        "{text}"
+    );
+    assert!(
+        !std::path::Path::new(&scratch.path("qq-data")).exists(),
+        "and none is made"
+    );
+
+    first_line(&scratch, TWO_QUEUES);
+    let (code, report, text) = work(&scratch, NO_QUEUE, &["--check-store"]);
+    assert_eq!((code, text.as_str()), (Some(0), ""));
+    assert!(report.contains("2 queues, 0 messages"), "{report}");
+
+    let path = scratch.path("qq-data/store.db");
+    let bytes = damage(&path);
+    let (code, report, text) = work(&scratch, NO_QUEUE, &["--check-store"]);
+    assert_eq!(code, Some(1), "{report}{text}");
+    assert!(
+        format!("{report}{text}").contains("definition"),
+        "{report}{text}"
+    );
+    assert_eq!(std::fs::read(&path).expect("it is there"), bytes);
+}
+
+#[test]
+fn a_running_broker_can_be_checked_and_copied_and_the_copy_is_a_store() {
+    let scratch = Scratch::new("backup");
+    first_line(&scratch, TWO_QUEUES);
+    let daemon = Daemon::spawn(durable(&scratch, TWO_QUEUES));
+    daemon.address();
+    let (code, report, text) = work(&scratch, NO_QUEUE, &["--check-store"]);
+    assert_eq!(code, Some(0), "{report}{text}");
+    let copy = scratch.path("copy.db");
+    let (code, report, text) = work(&scratch, NO_QUEUE, &["--backup", &copy]);
+    assert_eq!(code, Some(0), "{report}{text}");
+    assert!(report.contains("2 queues, 0 messages"), "{report}");
+    let (code, _, text) = work(&scratch, NO_QUEUE, &["--backup", &copy]);
+    assert_eq!(code, Some(1), "nothing is overwritten: {text}");
+    assert!(text.contains(&copy), "{text}");
+    // Neither is a store that is there.
+    let (code, _, text) = work(&scratch, NO_QUEUE, &["--restore", &copy]);
+    assert_eq!(code, Some(1), "{text}");
+    let (code, _, text) = work(&scratch, NO_QUEUE, &["--salvage"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("in use"), "{text}");
+    daemon.signal("TERM");
+    assert_eq!(daemon.wait().code(), Some(0));
+
+    let elsewhere = format!("{NO_QUEUE}[storage]\npath = \"./other\"\n");
+    let (code, report, text) = work(&scratch, &elsewhere, &["--restore", &copy]);
+    assert_eq!(code, Some(0), "{report}{text}");
+    let line = first_line(&scratch, &elsewhere);
+    let words = "store sqlite in ./other: 0 messages in 2 queues, ";
+    assert!(line.contains(words), "{line}");
+    damage(&copy);
+    let third = format!("{NO_QUEUE}[storage]\npath = \"./third\"\n");
+    let (code, _, text) = work(&scratch, &third, &["--restore", &copy]);
+    assert_eq!(code, Some(1), "a damaged copy is none: {text}");
+}
+
+#[test]
+fn a_salvage_makes_a_store_that_starts_and_keeps_the_damaged_files() {
+    let scratch = Scratch::new("salvage");
+    first_line(&scratch, TWO_QUEUES);
+    let bytes = damage(&scratch.path("qq-data/store.db"));
+    let (code, report, text) = work(&scratch, NO_QUEUE, &["--salvage"]);
+    assert_eq!(code, Some(0), "{report}{text}");
+    assert!(report.contains("definition"), "{report}");
+    let line = first_line(&scratch, NO_QUEUE);
+    assert!(
+        line.contains("store sqlite in ./qq-data: 0 messages"),
+        "{line}"
+    );
+    let files = std::fs::read_dir(scratch.path("qq-data")).expect("it is there");
+    let aside = files
+        .map(|file| file.expect("an entry").path())
+        .find(|path| path.to_string_lossy().contains("store.db.damaged-"));
+    let aside = aside.expect("the damaged file");
+    assert_eq!(std::fs::read(aside).expect("it can be read"), bytes);
+}
+
+#[test]
+fn without_files_there_is_nothing_to_work_on() {
+    let scratch = Scratch::new("nofiles");
+    let memory = format!("{NO_QUEUE}[storage]\nbackend = \"memory\"\n");
+    for args in [
+        &["--check-store"][..],
+        &["--salvage"],
+        &["--backup", "a"],
+        &["--restore", "a"],
+    ] {
+        let (code, report, text) = work(&scratch, &memory, args);
+        assert_eq!((code, report.as_str()), (Some(2), ""), "{args:?}: {text}");
+        assert!(text.starts_with(&format!("qqd: {}: [storage] backend = \"memory\"", args[0])));
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
 }
