@@ -189,8 +189,8 @@ impl Broker {
         }
     }
 
-    /// Takes a message out of its queue for good.
-    #[inline]
+    /// Takes a message out of its queue for good. Inlined as [`crate::queue::Backlog::remove`] is.
+    #[inline(always)]
     pub(super) fn remove_entry(&mut self, slot: usize, seq: u64) -> Option<Entry> {
         let queue = &mut self.queues[slot];
         let entry = queue.backlog.remove(seq)?;

@@ -70,12 +70,11 @@ impl Broker {
         let (queue, serial) = (consumer.queue, consumer.serial);
         self.unsettled -= 1;
         match outcome {
-            Outcome::Accepted => {
+            Outcome::Accepted | Outcome::Rejected { .. } => {
                 self.remove_entry(queue, seq);
-            }
-            Outcome::Rejected { .. } => {
-                self.remove_entry(queue, seq);
-                self.tally.rejected += 1;
+                if matches!(outcome, Outcome::Rejected { .. }) {
+                    self.tally.rejected += 1;
+                }
             }
             Outcome::Released => self.give_back(at, queue, seq),
             Outcome::Lost => {

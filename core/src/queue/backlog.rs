@@ -237,8 +237,9 @@ impl Backlog {
         }
     }
 
-    /// Takes a message out for good, wherever it stands.
-    #[inline]
+    /// Takes a message out for good, wherever it stands. Inlined, since most callers only drop it and an entry is large to
+    /// move.
+    #[inline(always)]
     pub(crate) fn remove(&mut self, seq: u64) -> Option<Entry> {
         let Some(entry) = self.entries.take(seq) else {
             return self.remove_packed(seq);
