@@ -15,10 +15,14 @@ use qq_core::store::{Batch, Fetch, Store, StoreError, StoreEvent, StoreFault};
 /// Reads answered before a flush gets its turn. Reads come first because they take microseconds where a flush takes
 /// milliseconds, and what they read is safe already; but they must not keep publishers waiting for ever.
 const FETCHES_BEFORE_FLUSH_MAX: usize = 8;
-/// After how long without work housekeeping begins: a store in use has more urgent things to do.
-const QUIET: Duration = Duration::from_millis(10);
-/// How often the room is looked at, and one step of housekeeping is done however busy the store is.
+/// After how long without work housekeeping begins. Its steps may wait for the disk, and whoever comes in between
+/// messages of a slow but steady flow would wait for them too.
+const QUIET: Duration = Duration::from_millis(100);
+/// How often the room is looked at. A store that did nothing since the last look may have more to tidy up than it knew
+/// after its last flush: somebody else can have held its files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often one step of housekeeping is done however busy the store is: so rarely that it does not show in latencies.
+const TEND_EVERY: Duration = Duration::from_secs(10);
 /// How long a flush that found no room is left alone, at first and at most. New batches try again at once: there are
 /// never many, since the broker keeps few on their way.
 const RETRY_MIN: Duration = Duration::from_millis(100);
@@ -47,6 +51,8 @@ struct Retry {
 /// A store and what it is to do next. See the module.
 pub(crate) struct Keeper {
     store: Box<dyn Store>,
+    /// Something to look at and to tidy up.
+    has_disk: bool,
     fetches: VecDeque<Fetch>,
     retry: Option<Retry>,
     /// What the broker was told last about room.
@@ -55,6 +61,9 @@ pub(crate) struct Keeper {
     look_at: Option<Duration>,
     /// When housekeeping goes on, if there is some.
     tend_at: Option<Duration>,
+    tended_at: Duration,
+    /// Nothing was asked since the last look.
+    is_unused: bool,
     failure: Option<StoreError>,
 }
 
@@ -64,18 +73,21 @@ impl Keeper {
         let has_disk = !store.is_instant();
         Self {
             store,
+            has_disk,
             fetches: VecDeque::new(),
             retry: None,
             is_short: false,
             look_at: has_disk.then_some(Duration::ZERO),
             tend_at: None,
+            tended_at: Duration::ZERO,
+            is_unused: true,
             failure: None,
         }
     }
 
     /// Whether every call returns at once.
     pub(crate) fn is_instant(&self) -> bool {
-        self.store.is_instant()
+        !self.has_disk
     }
 
     /// Why nothing is done any more.
@@ -134,14 +146,21 @@ impl Keeper {
             is_idle = false;
             self.flush(now, tell);
         }
-        if !is_idle && self.tend_at.is_some() {
-            self.tend_at = Some(now + QUIET);
+        if self.failure.is_some() {
+            return;
         }
-        if self.failure.is_none() && self.look_at.is_some_and(|at| at <= now) {
+        if !is_idle {
+            self.is_unused = false;
+            self.tend_at = self.tend_at.map(|_| now + QUIET);
+        }
+        let mut is_due = is_idle && self.tend_at.is_some_and(|at| at <= now);
+        if self.look_at.is_some_and(|at| at <= now) {
             self.look_at = Some(now + LOOK_EVERY);
             self.look_at_room(tell);
-            self.tend(now, tell);
-        } else if self.failure.is_none() && is_idle && self.tend_at.is_some_and(|at| at <= now) {
+            is_due |= std::mem::replace(&mut self.is_unused, true) && self.has_disk;
+        }
+        if is_due || (self.has_disk && now >= self.tended_at + TEND_EVERY) {
+            self.tended_at = now;
             self.tend(now, tell);
         }
     }
@@ -164,7 +183,7 @@ impl Keeper {
                     tell(StoreEvent::Persisted { upto });
                 }
                 self.retry = None;
-                self.tend_at = Some(now + QUIET);
+                self.tend_at = self.has_disk.then_some(now + QUIET);
                 self.look_at_room(tell);
             }
             Err(error) if error.fault == StoreFault::NoRoom => {
@@ -193,7 +212,7 @@ impl Keeper {
             self.is_short = is_short;
             tell(StoreEvent::Room { is_short });
         }
-        if self.store.is_instant() {
+        if !self.has_disk {
             // Nobody looks at a store without a disk, unless it said something that must be taken back.
             self.look_at = match (is_short, self.look_at) {
                 (true, None) => Some(Duration::ZERO),

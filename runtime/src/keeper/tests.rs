@@ -259,19 +259,19 @@ fn housekeeping_waits_for_quiet_and_stops_for_work() {
     let mut bed = Bed::new(|script| script.steps = 5);
     assert_eq!(bed.turn(100, &[1], &[]), [persisted(1)]);
     bed.calls();
-    assert_eq!(bed.wants_ms(), Some(110));
+    assert_eq!(bed.wants_ms(), Some(200));
     // Work before that moment puts it off.
-    bed.turn(105, &[2], &[]);
-    bed.turn(112, &[], &[9]);
-    assert_eq!(bed.wants_ms(), Some(122));
+    bed.turn(150, &[2], &[]);
+    bed.turn(201, &[], &[9]);
+    assert_eq!(bed.wants_ms(), Some(301));
     assert_eq!(bed.calls(), ["submit 2", "flush", "fetch 9"]);
     // One step a turn, so that new work waits for one at most; more work, more waiting.
-    bed.turn(122, &[], &[]);
-    bed.turn(123, &[], &[]);
+    bed.turn(301, &[], &[]);
+    bed.turn(302, &[], &[]);
     assert_eq!(bed.calls(), ["tend", "tend"]);
-    bed.turn(124, &[3], &[]);
+    bed.turn(303, &[3], &[]);
     assert_eq!(bed.calls(), ["submit 3", "flush"]);
-    for now_ms in 134..200 {
+    for now_ms in 310..900 {
         bed.turn(now_ms, &[], &[]);
     }
     // The steps that were left: one was done at the start.
@@ -280,9 +280,9 @@ fn housekeeping_waits_for_quiet_and_stops_for_work() {
 }
 
 #[test]
-fn a_store_that_is_never_quiet_is_tended_once_a_second() {
+fn a_store_that_is_never_quiet_is_tended_all_the_same_but_rarely() {
     let mut bed = Bed::new(|script| script.steps = 1_000);
-    for now_ms in 1..=3_500 {
+    for now_ms in 1..=35_000 {
         bed.turn(now_ms, &[now_ms], &[]);
     }
     let tended = bed.calls().iter().filter(|call| *call == "tend").count();
@@ -290,13 +290,27 @@ fn a_store_that_is_never_quiet_is_tended_once_a_second() {
 }
 
 #[test]
+fn an_unused_store_is_tended_at_every_look() {
+    let mut bed = Bed::new(|_| {});
+    bed.turn(500, &[1], &[]);
+    bed.turn(600, &[], &[]);
+    bed.calls();
+    // In the first of these seconds it was used.
+    for now_ms in [1_000, 2_000, 3_000] {
+        bed.turn(now_ms, &[], &[]);
+    }
+    assert_eq!(bed.calls(), ["tend", "tend"]);
+}
+
+#[test]
 fn housekeeping_without_room_waits_and_with_damage_fails() {
     let mut bed = Bed::new(|script| script.tend = Some(StoreError::no_room("full")));
     bed.turn(0, &[1], &[]);
-    assert_eq!(bed.turn(10, &[], &[]), []);
+    assert_eq!(bed.turn(100, &[], &[]), []);
     assert_eq!(bed.wants_ms(), Some(1_000));
     bed.set(|script| script.tend = Some(StoreError::damaged("bad page")));
-    assert_eq!(bed.turn(1_000, &[], &[]), [failed("bad page")]);
+    bed.turn(1_000, &[], &[]);
+    assert_eq!(bed.turn(2_000, &[], &[]), [failed("bad page")]);
 }
 
 #[test]
@@ -322,7 +336,6 @@ fn a_store_without_a_disk_wants_no_turns_unless_it_is_short() {
     let mut bed = Bed::new(|script| script.is_instant = true);
     assert_eq!(bed.wants_ms(), None);
     bed.turn(0, &[1], &[]);
-    bed.turn(10, &[], &[]);
     assert_eq!(bed.wants_ms(), None);
     bed.set(|script| script.is_short = true);
     assert_eq!(bed.turn(20, &[2], &[]), [persisted(2), room(true)]);
