@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use crate::broker::Now;
 use crate::vocab::{Command, Notice, Refusal};
 
-pub use login::{Authenticate, Login, LoginAnswer};
+pub use login::{Authenticate, Login, LoginAnswer, LoginStep};
 
 /// One peer, seen from the broker's side. Same contract as every machine: after any `handle_*`, drain
 /// [`Face::poll_commands`], then [`Face::poll_transmit`], then [`Face::poll_commands`] once more (drained output makes

@@ -6,6 +6,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use bytes::Bytes;
+
 use super::partial::SharedBudget;
 use crate::types::{Map, Str, Symbol};
 
@@ -29,6 +31,14 @@ pub enum Credentials {
         user: String,
         /// Password.
         password: String,
+    },
+    /// Any mechanism whose steps the embedder takes: each [`Event::SaslChallenge`](super::Event::SaslChallenge) is
+    /// answered with [`sasl_respond`](super::Connection::sasl_respond).
+    Steps {
+        /// The mechanism, such as SCRAM-SHA-256.
+        mechanism: Symbol,
+        /// What the client says first, where it does.
+        initial_response: Option<Bytes>,
     },
 }
 

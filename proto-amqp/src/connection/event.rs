@@ -15,8 +15,9 @@ use crate::types::{DeliveryTag, Map, Str, Symbol};
 /// Something happened that the embedder has to know.
 #[derive(Debug)]
 pub enum Event {
-    /// Server: the peer chose an offered mechanism. Answer with [`sasl_outcome`](super::Connection::sasl_outcome);
-    /// input is held until then.
+    /// Server: the peer chose an offered mechanism. Answer with [`sasl_outcome`](super::Connection::sasl_outcome), or
+    /// with [`sasl_challenge`](super::Connection::sasl_challenge) when the mechanism has more steps; input is held until
+    /// then.
     SaslInit {
         /// One of the mechanisms offered.
         mechanism: Symbol,
@@ -25,8 +26,21 @@ pub enum Event {
         /// The host that the peer believes to speak to.
         hostname: Option<Str>,
     },
+    /// Server: the peer responded to a challenge. Answer as to [`Event::SaslInit`].
+    SaslResponse {
+        /// As the mechanism defines it.
+        response: Bytes,
+    },
+    /// Client: the server asks. Answer with [`sasl_respond`](super::Connection::sasl_respond).
+    SaslChallenge {
+        /// As the mechanism defines it.
+        challenge: Bytes,
+    },
     /// Client: the server let us in.
-    SaslDone,
+    SaslDone {
+        /// What the mechanism says with that, for a client that wants to know its server; empty when nothing.
+        additional_data: Bytes,
+    },
     /// The peer's `open` is there, see [`remote_open`](super::Connection::remote_open). A server answers with
     /// [`open`](super::Connection::open) or [`refuse_open`](super::Connection::refuse_open); input is held until then.
     Opened,

@@ -1,17 +1,11 @@
-//! Protocol headers and the SASL layer (part 2, 2.2; part 5, 5.3), both roles.
+//! Protocol headers (part 2, 2.2; part 5, 5.3), both roles.
 //!
-//! A server answers any header that it cannot serve with the one that it wants, then closes. The outcome of SASL is
-//! the embedder's; while it decides, input is held.
+//! A server answers any header that it cannot serve with the one that it wants, then closes.
 
-use alloc::vec::Vec;
+use bytes::BufMut;
 
-use bytes::{BufMut, Bytes};
-
-use super::config::Credentials;
-use super::event::{Event, SaslCode};
 use super::{Connection, Side, State};
-use crate::performative::{SaslInit, SaslMechanisms, SaslOutcome};
-use crate::types::Symbol;
+use crate::performative::SaslMechanisms;
 
 /// Length of a protocol header.
 pub(super) const HEADER_LEN: usize = 8;
@@ -19,9 +13,6 @@ pub(super) const HEADER_LEN: usize = 8;
 pub(super) const HEADER_AMQP: [u8; HEADER_LEN] = *b"AMQP\x00\x01\x00\x00";
 /// The SASL layer.
 pub(super) const HEADER_SASL: [u8; HEADER_LEN] = *b"AMQP\x03\x01\x00\x00";
-
-const ANONYMOUS: Symbol = Symbol::from_static("ANONYMOUS");
-const PLAIN: Symbol = Symbol::from_static("PLAIN");
 
 impl Connection {
     /// Client: the first header.
@@ -105,85 +96,6 @@ impl Connection {
         }
         self.break_off(None);
     }
-
-    /// A frame of the SASL layer.
-    pub(super) fn on_sasl_init(&mut self, init: SaslInit) {
-        let is_offered = self.config.sasl.mechanisms.contains(&init.mechanism);
-        self.state.go(State::SaslDeciding);
-        if !is_offered {
-            // Part 5, 5.3.2: no falling back to a mechanism that was not asked for.
-            self.sasl_outcome(SaslCode::Auth);
-            return;
-        }
-        self.events.push_back(Event::SaslInit {
-            mechanism: init.mechanism,
-            response: init.initial_response.unwrap_or_default(),
-            hostname: init.hostname,
-        });
-    }
-
-    /// Server: answers [`Event::SaslInit`]. Anything but [`SaslCode::Ok`] ends the connection after the peer could
-    /// read why. Without such an event outstanding this does nothing.
-    pub fn sasl_outcome(&mut self, code: SaslCode) {
-        if self.state != State::SaslDeciding {
-            return;
-        }
-        self.write_sasl(&SaslOutcome {
-            code: code as u8,
-            additional_data: None,
-        });
-        if code == SaslCode::Ok {
-            self.state.go(State::AmqpHeaderAwaited);
-            self.handle_held();
-        } else {
-            self.break_off(None);
-        }
-    }
-
-    /// Client: chooses a mechanism that we have credentials for.
-    pub(super) fn on_sasl_mechanisms(&mut self, offered: &SaslMechanisms) {
-        let (mechanism, response) = match &self.config.sasl.credentials {
-            Some(Credentials::Plain { user, password }) => (PLAIN, plain_response(user, password)),
-            _ => (ANONYMOUS, Bytes::new()),
-        };
-        if !offered.sasl_server_mechanisms.contains(&mechanism) {
-            log::debug!("the server does not offer SASL {mechanism}");
-            self.break_off(None);
-            return;
-        }
-        let init = SaslInit {
-            mechanism,
-            initial_response: Some(response),
-            hostname: self.config.hostname.clone(),
-        };
-        self.write_sasl(&init);
-        self.state.go(State::OutcomeAwaited);
-    }
-
-    /// Client: the server's decision.
-    pub(super) fn on_sasl_outcome(&mut self, outcome: &SaslOutcome) {
-        if outcome.code != SaslCode::Ok as u8 {
-            log::debug!(
-                "the server refused the credentials with code {}",
-                outcome.code
-            );
-            self.break_off(Some(super::unauthorized()));
-            return;
-        }
-        self.state.go(State::AmqpHeaderAwaited);
-        self.output.buf().put_slice(&HEADER_AMQP);
-        self.events.push_back(Event::SaslDone);
-    }
-}
-
-/// RFC 4616: an empty authorization identity, then identity and password, each behind a NUL.
-fn plain_response(user: &str, password: &str) -> Bytes {
-    let mut response = Vec::with_capacity(user.len() + password.len() + 2);
-    response.push(0);
-    response.extend_from_slice(user.as_bytes());
-    response.push(0);
-    response.extend_from_slice(password.as_bytes());
-    Bytes::from(response)
 }
 
 /// For the one log line that tells an operator what is knocking at the wrong port.

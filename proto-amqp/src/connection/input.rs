@@ -200,7 +200,10 @@ impl Connection {
     fn on_frame(&mut self, chunk: &Bytes, frame: Frame) -> Result<(), Violation> {
         if matches!(
             self.state,
-            State::MechanismsAwaited | State::SaslInitAwaited | State::OutcomeAwaited
+            State::MechanismsAwaited
+                | State::SaslInitAwaited
+                | State::SaslResponseAwaited
+                | State::OutcomeAwaited
         ) {
             return self.on_sasl_frame(chunk, frame);
         }
@@ -306,19 +309,7 @@ impl Connection {
         }
         let body = chunk.slice(frame.body..frame.end);
         let (performative, _) = SaslPerformative::decode(&body).map_err(undecodable)?;
-        match (performative, self.state, self.side) {
-            (SaslPerformative::Init(init), State::SaslInitAwaited, Side::Server) => {
-                self.on_sasl_init(init)
-            }
-            (SaslPerformative::Mechanisms(offered), State::MechanismsAwaited, Side::Client) => {
-                self.on_sasl_mechanisms(&offered);
-            }
-            (SaslPerformative::Outcome(outcome), State::OutcomeAwaited, Side::Client) => {
-                self.on_sasl_outcome(&outcome)
-            }
-            _ => return Err(Violation::UnexpectedPerformative),
-        }
-        Ok(())
+        self.on_sasl(performative)
     }
 
     /// A body that cannot be read breaks the connection, except where the fault is a field of one link.

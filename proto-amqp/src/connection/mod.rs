@@ -12,7 +12,7 @@
 //! | file | knows |
 //! | --- | --- |
 //! | `state` | life of the connection, legal steps |
-//! | `input`, `handshake` | bytes in, frames, protocol headers, SASL |
+//! | `input`, `handshake`, `sasl` | bytes in, frames, protocol headers, SASL |
 //! | `session`, `link/*` | begin and end, attach and detach, deliveries both ways |
 //! | `flow`, `settle`, `unsettled` | windows and credit, dispositions |
 //! | `transmit`, `output`, `write`, `fit` | bytes out, within the peer's frame size |
@@ -29,6 +29,7 @@ mod input;
 mod link;
 mod output;
 mod partial;
+mod sasl;
 mod session;
 mod settle;
 mod slots;

@@ -14,6 +14,8 @@ pub(super) enum State {
     SaslInitAwaited,
     /// Server: the embedder decides.
     SaslDeciding,
+    /// Server: a challenge is out, the client responds next.
+    SaslResponseAwaited,
     /// Client: the server decides.
     OutcomeAwaited,
     /// SASL is through, the AMQP header comes next.
@@ -37,6 +39,7 @@ impl State {
         use State::{
             AmqpHeaderAwaited, Done, HeaderAwaited, Lingering, MechanismsAwaited, OpenAwaited,
             OpenDeciding, Opened, OutcomeAwaited, SaslDeciding, SaslInitAwaited,
+            SaslResponseAwaited,
         };
         matches!(
             (self, next),
@@ -44,7 +47,8 @@ impl State {
                 HeaderAwaited,
                 MechanismsAwaited | SaslInitAwaited | OpenAwaited
             ) | (MechanismsAwaited, OutcomeAwaited)
-                | (SaslInitAwaited, SaslDeciding)
+                | (SaslInitAwaited | SaslResponseAwaited, SaslDeciding)
+                | (SaslDeciding, SaslResponseAwaited)
                 | (SaslDeciding | OutcomeAwaited, AmqpHeaderAwaited)
                 | (AmqpHeaderAwaited, OpenAwaited)
                 | (OpenAwaited, OpenDeciding | Opened)
@@ -80,11 +84,12 @@ impl State {
 mod tests {
     use super::State;
 
-    const ALL: [State; 11] = [
+    const ALL: [State; 12] = [
         State::HeaderAwaited,
         State::MechanismsAwaited,
         State::SaslInitAwaited,
         State::SaslDeciding,
+        State::SaslResponseAwaited,
         State::OutcomeAwaited,
         State::AmqpHeaderAwaited,
         State::OpenAwaited,
@@ -105,7 +110,11 @@ mod tests {
     /// Part 5, 5.3.2: no way around the outcome once the SASL layer began.
     #[test]
     fn sasl_cannot_be_skipped() {
-        for from in [State::MechanismsAwaited, State::SaslInitAwaited] {
+        for from in [
+            State::MechanismsAwaited,
+            State::SaslInitAwaited,
+            State::SaslResponseAwaited,
+        ] {
             for next in [
                 State::AmqpHeaderAwaited,
                 State::OpenAwaited,

@@ -4,7 +4,9 @@ use bytes::{BufMut, BytesMut};
 
 use super::Connection;
 use super::ids::SessionId;
-use crate::performative::{Begin, Flow, SaslInit, SaslMechanisms, SaslOutcome};
+use crate::performative::{
+    Begin, Flow, SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse,
+};
 
 /// Bytes of a frame before its body.
 const FRAME_HEADER: usize = 8;
@@ -32,7 +34,15 @@ macro_rules! small_bodies {
 
 #[cfg(test)]
 small_bodies!(crate::performative::Transfer);
-small_bodies!(Begin, Flow, SaslInit, SaslMechanisms, SaslOutcome);
+small_bodies!(
+    Begin,
+    Flow,
+    SaslChallenge,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome,
+    SaslResponse
+);
 
 /// Appends a frame whose body is one performative.
 pub(super) fn put_frame(buf: &mut BytesMut, kind: u8, channel: u16, body: &impl Body) {

@@ -97,7 +97,11 @@ impl Client {
             Event::Closed { error } => {
                 check_condition(scene, error, CONNECTION_CONDITIONS, "connection")
             }
-            Event::SaslInit { .. } | Event::SaslDone | Event::Attached { .. } => {}
+            Event::SaslInit { .. }
+            | Event::SaslResponse { .. }
+            | Event::SaslChallenge { .. }
+            | Event::SaslDone { .. }
+            | Event::Attached { .. } => {}
         }
     }
 }

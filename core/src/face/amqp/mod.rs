@@ -24,8 +24,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use qq_proto_amqp::connection::{Config, Connection, Event, LinkId, SaslCode, Side};
 use qq_proto_amqp::performative::{Attach, Role};
+use qq_proto_amqp::types::Symbol;
 
-use super::{Authenticate, Face, Login, LoginAnswer, PeerInfo};
+use super::{Authenticate, Face, Login, LoginAnswer, LoginStep, PeerInfo};
 use crate::broker::Now;
 use crate::vocab::{Command, Notice, Outcome, Port, Reason, Refusal};
 use deliver::Head;
@@ -62,6 +63,8 @@ pub struct AmqpFace {
     unanswered_bytes: usize,
     is_pressed: bool,
     is_authenticated: bool,
+    /// Mechanism of a login that takes several steps, and who decides about the next.
+    login_step: Option<(Symbol, LoginStep)>,
     /// When the peer is to hear that its login was denied.
     denial_due: Option<Duration>,
     /// The peer went without a close: what it held counts as failed.
@@ -85,6 +88,7 @@ impl AmqpFace {
             unanswered_bytes: 0,
             is_pressed: false,
             is_authenticated: false,
+            login_step: None,
             denial_due: None,
             is_lost: false,
         }
@@ -126,7 +130,12 @@ impl AmqpFace {
                 mechanism,
                 response,
                 ..
-            } => self.on_login(now, mechanism.as_str(), &response),
+            } => self.on_login(now, mechanism, &response),
+            Event::SaslResponse { response } => {
+                if let Some((mechanism, _)) = &self.login_step {
+                    self.on_login(now, mechanism.clone(), &response);
+                }
+            }
             Event::Opened => self.on_opened(),
             Event::Closed { error } => {
                 self.denial_due = None;
@@ -140,19 +149,39 @@ impl AmqpFace {
             | Event::SessionEnded { .. }
             | Event::LinkAccepted { .. }
             | Event::IncomingSettled { .. }
-            | Event::SaslDone => {}
+            | Event::SaslChallenge { .. }
+            | Event::SaslDone { .. } => {}
         }
     }
 
-    fn on_login(&mut self, now: Now, mechanism: &str, response: &[u8]) {
+    /// Asks who decides, which is the configuration's hook at first and then whoever that names.
+    fn on_login(&mut self, now: Now, mechanism: Symbol, response: &[u8]) {
         let login = Login {
             now,
             peer: &self.peer,
-            mechanism,
+            mechanism: mechanism.as_str(),
             response,
         };
-        match (self.config.authenticate)(&login) {
+        let answer = match self.login_step.take() {
+            Some((_, step)) => (step.0)(&login),
+            None => (self.config.authenticate)(&login),
+        };
+        match answer {
             LoginAnswer::Accepted => self.conn.sasl_outcome(SaslCode::Ok),
+            LoginAnswer::AcceptedWith { additional_data } => {
+                if let Err(error) = self.conn.sasl_accept(additional_data) {
+                    log::error!("{}: the answer to a login: {error}", self.peer.address);
+                    self.conn.sasl_outcome(SaslCode::SysPerm);
+                }
+            }
+            LoginAnswer::Challenge { challenge, next } => {
+                // Too large when the peer's own part of it is: its nonce comes back in the challenge.
+                if let Err(error) = self.conn.sasl_challenge(challenge) {
+                    log::debug!("{}: a challenge: {error}", self.peer.address);
+                    return self.deny_login();
+                }
+                self.login_step = Some((mechanism, next));
+            }
             LoginAnswer::Denied { delay } if delay.is_zero() => self.deny_login(),
             LoginAnswer::Denied { delay } => {
                 self.denial_due = Some(now.mono.saturating_add(delay));

@@ -12,6 +12,7 @@ mod link;
 mod link_flow;
 mod memory;
 mod performatives;
+mod sasl;
 mod session_flow;
 mod settlement;
 mod teardown;

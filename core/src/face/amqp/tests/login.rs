@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use qq_proto_amqp::condition;
 use qq_proto_amqp::connection::{Config, Credentials, Event, SaslConfig};
+use qq_proto_amqp::types::Symbol;
 
 use super::{Bench, WALL_START_MS, client_config, face_config};
-use crate::face::{Login, LoginAnswer};
+use crate::face::{Login, LoginAnswer, LoginStep};
 use crate::vocab::ConnId;
 
 /// Everybody whose password is not "right" is denied after so long.
@@ -70,7 +72,7 @@ fn a_denial_without_delay_is_told_at_once_and_the_right_password_waits_for_nothi
     let client = bench.connect(joe("right"));
     let events = bench.take_events(client);
     assert!(
-        matches!(events[..], [Event::SaslDone, Event::Opened]),
+        matches!(events[..], [Event::SaslDone { .. }, Event::Opened]),
         "{events:?}"
     );
 }
@@ -118,4 +120,94 @@ fn who_decides_sees_address_time_and_mechanism() {
     bench.advance(Duration::from_secs(7));
     bench.connect(joe("any"));
     assert_eq!(seen_ms.load(Ordering::Relaxed), 7_000);
+}
+
+/// A mechanism that asks for a number and wants the next one, twice.
+fn counting(login: &Login<'_>) -> LoginAnswer {
+    assert_eq!(login.mechanism, "PLAIN");
+    let Ok(text) = std::str::from_utf8(login.response) else {
+        panic!("a number");
+    };
+    let number: u64 = text.parse().expect("a number");
+    let next = LoginStep(Arc::new(move |login: &Login<'_>| {
+        assert_eq!(login.mechanism, "PLAIN");
+        if login.response != (number + 1).to_string().as_bytes() {
+            LoginAnswer::Denied {
+                delay: Duration::from_secs(1),
+            }
+        } else if number < 20 {
+            counting(login)
+        } else {
+            LoginAnswer::AcceptedWith {
+                additional_data: Bytes::from_static(b"enough"),
+            }
+        }
+    }));
+    LoginAnswer::Challenge {
+        challenge: Bytes::from(number.to_string()),
+        next,
+    }
+}
+
+/// A peer of that mechanism, asked once.
+fn counted(first: &'static [u8]) -> (Bench, usize) {
+    let mut bench = Bench::with(face_config(Arc::new(counting)));
+    let client = bench.connect(Config {
+        sasl: SaslConfig {
+            credentials: Some(Credentials::Steps {
+                mechanism: Symbol::from_static("PLAIN"),
+                initial_response: Some(Bytes::from_static(first)),
+            }),
+            ..SaslConfig::default()
+        },
+        ..client_config()
+    });
+    (bench, client)
+}
+
+fn respond(bench: &mut Bench, client: usize, response: &'static [u8]) {
+    let machine = &mut bench.clients[client].machine;
+    let response = Bytes::from_static(response);
+    machine.sasl_respond(response).expect("a challenge came");
+    bench.settle();
+}
+
+#[test]
+fn a_mechanism_of_several_steps_carries_what_it_knows_from_one_to_the_next() {
+    let (mut bench, client) = counted(b"19");
+    let events = bench.take_events(client);
+    assert!(
+        matches!(&events[..], [Event::SaslChallenge { challenge }] if challenge == "19"),
+        "{events:?}"
+    );
+    respond(&mut bench, client, b"20");
+    let events = bench.take_events(client);
+    assert!(
+        matches!(&events[..], [Event::SaslChallenge { challenge }] if challenge == "20"),
+        "{events:?}"
+    );
+    respond(&mut bench, client, b"21");
+    let events = bench.take_events(client);
+    assert!(
+        matches!(
+            &events[..],
+            [Event::SaslDone { additional_data }, Event::Opened] if additional_data == "enough"
+        ),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn a_wrong_response_is_denied_late_as_wrong_passwords_are() {
+    let (mut bench, client) = counted(b"19");
+    respond(&mut bench, client, b"7");
+    assert!(matches!(
+        bench.take_events(client)[..],
+        [Event::SaslChallenge { .. }]
+    ));
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(
+        heard(&mut bench, client).as_deref(),
+        Some(condition::UNAUTHORIZED_ACCESS.as_str())
+    );
 }
