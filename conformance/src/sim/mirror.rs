@@ -177,6 +177,11 @@ impl Mirror {
         self.ever_safe.contains(&number)
     }
 
+    /// Whether everything that was handed over is safe.
+    pub(super) fn is_idle(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// The store recovered to this. It must be what was flushed, or that and some of the batches behind it.
     pub(super) fn on_recovered(&mut self, recovered: State) -> Result<(), String> {
         let mut candidate = std::mem::take(&mut self.safe);

@@ -70,6 +70,8 @@ faults! {
     Memory = "memory",
     /// Bodies leave memory for the store.
     Paging = "paging",
+    /// Bodies that left memory are read wrongly.
+    ReadFails = "read-fails",
     /// Small frames and windows, ids near their wrap.
     Tiny = "tiny",
     /// Deliveries that are settled when they are sent, both ways.

@@ -1,12 +1,15 @@
 //! Writes the history: what clients did and saw, and what the simulator did to them.
 //!
-//! The simulator knows what no client can: when exactly the broker took a link back. From then on whatever the client
-//! still does on it may or may not count, and the history says so with `gone`.
+//! The simulator knows what no client can: when exactly the broker took a link back. What a client still reads and says
+//! on such a link is void, and is not written; the time is, as `gone`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::letter::{Arrived, Letter};
 use crate::history::{Event, Outcome, What};
+
+/// Stands for a delivery that is not in the history.
+pub(super) const VOID: u64 = u64::MAX;
 
 /// What was sent, for the fields that deliveries repeat.
 #[derive(Debug)]
@@ -92,8 +95,11 @@ impl Recorder {
         self.add(t, p, What::SendInfo { m: message(number) });
     }
 
-    /// A delivery; returns its number.
+    /// A delivery; returns its number, or [`VOID`].
     pub(super) fn receive(&mut self, t: u64, p: &str, q: &str, arrived: &Arrived) -> u64 {
+        if self.cut.contains(p) {
+            return VOID;
+        }
         let d = self.next_delivery;
         self.next_delivery += 1;
         let sent = self.sent.get(&arrived.number);
@@ -115,7 +121,6 @@ impl Recorder {
         self.given.insert(d, given);
         self.newest.insert(arrived.number, d);
         self.add(t, p, what);
-        self.gone_again(t, p);
         d
     }
 
@@ -124,12 +129,13 @@ impl Recorder {
         let Some(given) = self.given.get(&d) else {
             return;
         };
-        if self.newest.get(&given.number) == Some(&d) {
+        let is_void =
+            self.cut.contains(&given.process) || self.newest.get(&given.number) != Some(&d);
+        if is_void {
+            self.given.remove(&d);
+        } else {
             let p = given.process.clone();
             self.add(t, &p, What::SettleInv { d: delivery(d), o });
-            self.gone_again(t, &p);
-        } else {
-            self.given.remove(&d);
         }
     }
 
@@ -150,12 +156,6 @@ impl Recorder {
     pub(super) fn cut(&mut self, t: u64, p: &str) {
         self.cut.insert(p.to_owned());
         self.gone(t, p);
-    }
-
-    fn gone_again(&mut self, t: u64, p: &str) {
-        if self.cut.contains(p) {
-            self.gone(t, p);
-        }
     }
 
     pub(super) fn fault(&mut self, t: u64, kind: &str, is_start: bool) {

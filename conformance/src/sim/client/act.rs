@@ -45,7 +45,8 @@ impl Client {
         let Kind::Sender(sender) = &mut link.kind else {
             return;
         };
-        let burst = random.within(1, 12);
+        // Bodies leave memory only behind a long backlog.
+        let burst = random.within(1, if plan.has(Fault::Paging) { 60 } else { 12 });
         for _ in 0..burst.min(u64::from(live.machine.credit(link.id))) {
             let letter = Letter {
                 number: *scene.next_number,
@@ -113,9 +114,7 @@ impl Client {
         for unsettled in receiver.held.drain(from..from + count) {
             *scene.operations += 1;
             let is_two_step = receiver.mode == Mode::Second;
-            if unsettled.d != u64::MAX {
-                scene.recorder.settle(scene.now, unsettled.d, outcome);
-            }
+            scene.recorder.settle(scene.now, unsettled.d, outcome);
             // Fails only when the connection is on its way out.
             let _ = live
                 .machine

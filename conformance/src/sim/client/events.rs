@@ -6,13 +6,16 @@ use qq_proto_amqp::performative::{AmqpError, DeliveryState};
 use super::{Client, Kind, Link, Live, Mode, Scene, Unsettled};
 use crate::history::Outcome;
 use crate::sim::letter;
+use crate::sim::recorder::VOID;
 
-/// Conditions with which the broker may end a link: the queue is gone or not there, or somebody else has it.
+/// Conditions with which the broker may end a link: the queue is gone or not there, somebody else has it, or it cannot
+/// be read.
 const LINK_CONDITIONS: &[&str] = &[
     "amqp:resource-deleted",
     "amqp:link:stolen",
     "amqp:not-found",
     "amqp:resource-locked",
+    "amqp:internal-error",
 ];
 /// Conditions with which a connection may end: silence, shutdown, a broken store.
 const CONNECTION_CONDITIONS: &[&str] = &[
@@ -97,11 +100,8 @@ impl Client {
             Event::Closed { error } => {
                 check_condition(scene, error, CONNECTION_CONDITIONS, "connection")
             }
-            Event::SaslInit { .. }
-            | Event::SaslResponse { .. }
-            | Event::SaslChallenge { .. }
-            | Event::SaslDone { .. }
-            | Event::Attached { .. } => {}
+            // What is left concerns servers and logins.
+            _ => {}
         }
     }
 }
@@ -186,7 +186,7 @@ fn on_delivery(
     }
     if receiver.mode == Mode::Browse {
         // What is only looked at has no owner, and no place in the history.
-        receiver.held.push(Unsettled { id, d: u64::MAX });
+        receiver.held.push(Unsettled { id, d: VOID });
         return;
     }
     let d = scene
@@ -227,9 +227,7 @@ fn on_settled(link: &mut Link, scene: &mut Scene<'_>, id: IncomingId) {
     };
     if let Some(at) = receiver.stated.iter().position(|stated| stated.id == id) {
         let stated = receiver.stated.swap_remove(at);
-        if stated.d != u64::MAX {
-            scene.recorder.settled(scene.now, stated.d);
-        }
+        scene.recorder.settled(scene.now, stated.d);
     } else {
         let text = format!("{}: the broker settled what was not ended", link.process);
         scene.broken.push(text);

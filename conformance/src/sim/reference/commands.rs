@@ -36,6 +36,7 @@ impl Reference {
             }
             Input::Purged(name, count) => self.purge(&name, count),
             Input::Deleted(name) => self.delete(&name, None),
+            Input::Damaged(name) => self.damage(&name),
         }
     }
 
@@ -112,7 +113,8 @@ impl Reference {
 
     fn open_consumer(&mut self, peer: Peer, spec: ConsumerSpec) {
         self.steal(spec.key.as_ref(), false);
-        let found = self.find(peer.0, &spec.address);
+        let is_sound = |name: &String| self.queues.get(name).is_some_and(|queue| !queue.is_damaged);
+        let found = self.find(peer.0, &spec.address).filter(is_sound);
         self.opening.insert(peer, found.is_some());
         let Some(queue) = found else {
             return;
@@ -290,6 +292,23 @@ impl Reference {
                 waiting.len()
             );
             self.broken(text);
+        }
+    }
+
+    /// Nobody may read from a queue any more.
+    fn damage(&mut self, name: &str) {
+        if let Some(queue) = self.queues.get_mut(name) {
+            queue.is_damaged = true;
+        }
+        let reads = |port: &PortKind| match port {
+            PortKind::Producer(_) => false,
+            PortKind::Consumer(consumer) => consumer.queue == name,
+        };
+        let ports = self.ports.iter().filter(|(_, port)| reads(port));
+        let ports: Vec<Peer> = ports.map(|(peer, _)| *peer).collect();
+        for peer in ports {
+            self.close(peer, true);
+            self.closing.insert(peer);
         }
     }
 

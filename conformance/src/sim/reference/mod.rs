@@ -31,6 +31,8 @@ pub(super) enum Input {
     Purged(String, usize),
     /// That a queue is to go.
     Deleted(String),
+    /// That bodies of a queue cannot be read.
+    Damaged(String),
 }
 
 /// A settlement whose confirmation is awaited.
@@ -114,6 +116,8 @@ pub(super) struct Reference {
     pub(super) news: Vec<News>,
     /// Queues from which something was delivered in the middle of this round's commands.
     loose: BTreeSet<String>,
+    /// Consumers that heard of a drain in this round, with permit left.
+    drained: Vec<Peer>,
     /// Ops of this round: what was published as durable, by queue and position.
     issued: BTreeMap<(QueueId, u64), u64>,
 }
@@ -206,7 +210,9 @@ impl Reference {
             let Some(queue) = self.queues.get(&consumer.queue) else {
                 continue;
             };
-            if consumer.sent >= consumer.limit || consumer.is_browsing || self.may_page {
+            // While the store is busy, a message behind the gate may hold up others that are behind it in the queue.
+            let may_wait = self.may_page || !mirror.is_idle();
+            if consumer.sent >= consumer.limit || consumer.is_browsing || may_wait {
                 continue;
             }
             if let Some((seq, entry)) = queue.first_for(*peer)
@@ -223,6 +229,9 @@ impl Reference {
                 broken.push(format!("the broker does not know the queue {name}"));
                 continue;
             };
+            if found.is_damaged != queue.is_damaged {
+                broken.push(format!("{name}: damaged = {}", found.is_damaged));
+            }
             let (messages, waiting) = (queue.entries.len(), queue.waiting.len());
             if !queue.saw_ttl && (found.messages, found.waiting) != (messages, waiting) {
                 broken.push(format!(
@@ -239,6 +248,15 @@ impl Reference {
             ));
         }
         self.news.extend(broken.into_iter().map(News::Broken));
+    }
+
+    pub(super) fn name_of(&self, queue: QueueId) -> Option<String> {
+        self.names.get(&queue).cloned()
+    }
+
+    /// Whether some queue takes no consumers any more.
+    pub(super) fn has_damage(&self) -> bool {
+        self.queues.values().any(|queue| queue.is_damaged)
     }
 
     /// The messages that a producer has no answer for; the broker is healthy and had the time.

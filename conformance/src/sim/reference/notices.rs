@@ -47,6 +47,21 @@ impl Reference {
                 ));
             }
         }
+        for peer in std::mem::take(&mut self.drained) {
+            let Some(PortKind::Consumer(consumer)) = self.ports.get(&peer) else {
+                continue;
+            };
+            if let Some(queue) = self.queues.get(&consumer.queue)
+                && !self.loose.contains(&consumer.queue)
+                && mirror.is_idle()
+                && let Some((seq, entry)) = queue.first_for(peer)
+                && is_safe(mirror, queue.id, seq, entry)
+            {
+                broken.push(format!(
+                    "{peer:?} hears of a drain before position {seq} is delivered"
+                ));
+            }
+        }
         for text in broken {
             self.broken(text);
         }
@@ -78,7 +93,7 @@ impl Reference {
             Notice::Deliver { port, delivered } => {
                 self.delivered(now, mirror, (conn, port), &delivered, given);
             }
-            Notice::Drained { port, sent } => self.drained(mirror, (conn, port), sent),
+            Notice::Drained { port, sent } => self.on_drained((conn, port), sent),
             Notice::Settled { port, first, last } => {
                 self.settled(mirror, (conn, port), first.0, last.0);
             }
@@ -262,7 +277,7 @@ impl Reference {
         }
     }
 
-    fn drained(&mut self, mirror: &Mirror, peer: Peer, sent: u64) {
+    fn on_drained(&mut self, peer: Peer, sent: u64) {
         let Some(PortKind::Consumer(consumer)) = self.ports.get_mut(&peer) else {
             return;
         };
@@ -278,15 +293,9 @@ impl Reference {
         }
         let has_permit = consumer.sent < consumer.limit;
         (consumer.is_draining, consumer.limit) = (false, consumer.limit.min(sent));
-        if has_permit
-            && !consumer.is_browsing
-            && let Some(queue) = self.queues.get(&consumer.queue)
-            && let Some((seq, entry)) = queue.first_for(peer)
-            && is_safe(mirror, queue.id, seq, entry)
-        {
-            wrong = Some(format!(
-                "{peer:?} hears of a drain before position {seq} is delivered"
-            ));
+        if has_permit && !consumer.is_browsing {
+            // What is left for it is known when all deliveries of the round are.
+            self.drained.push(peer);
         }
         if let Some(wrong) = wrong {
             self.broken(wrong);

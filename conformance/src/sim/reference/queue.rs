@@ -43,6 +43,8 @@ pub(in crate::sim) struct Queue {
     waiting_bytes: usize,
     /// Messages with a time to live were in it: when exactly they leave is the broker's affair.
     pub(in crate::sim) saw_ttl: bool,
+    /// It takes no consumers until the next start.
+    pub(in crate::sim) is_damaged: bool,
 }
 
 impl Queue {
@@ -56,6 +58,7 @@ impl Queue {
             waiting: BTreeSet::new(),
             waiting_bytes: 0,
             saw_ttl: false,
+            is_damaged: false,
         }
     }
 

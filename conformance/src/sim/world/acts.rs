@@ -33,6 +33,7 @@ enum Act {
     Room,
     StallDisk,
     BreakDisk,
+    SpoilRead,
 }
 
 impl World {
@@ -58,6 +59,7 @@ impl World {
             (with(Fault::NoRoom, 6), Act::Room),
             (with(Fault::StoreStall, 2), Act::StallDisk),
             (with(Fault::SyncFails, 2), Act::BreakDisk),
+            (with(Fault::ReadFails, 3), Act::SpoilRead),
         ]
     }
 
@@ -143,6 +145,7 @@ impl World {
                 self.disk.stalled_until = self.now + random.within(1, STALL_MAX_MS) * MS;
             }
             Act::BreakDisk => self.break_disk(),
+            Act::SpoilRead => self.ledger.damage_next_fetch(),
         }
     }
 

@@ -30,6 +30,10 @@ impl World {
             // It need not wait for the end of its stall.
             self.wake(self.now, super::Wake::Disk(self.process));
         }
+        if self.reference.has_damage() {
+            // Its operator starts it again, on a disk that reads.
+            self.crash();
+        }
         self.start_node();
         let now = self.now;
         let mut silent = Vec::new();

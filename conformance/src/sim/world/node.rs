@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use qq_core::broker::{Broker, BrokerConfig, Limits, Now};
+use qq_core::broker::{Broker, BrokerConfig, Limits, Now, Paging};
 use qq_core::face::amqp::{AmqpConfig, AmqpFace};
 use qq_core::face::{LoginAnswer, PeerInfo};
 use qq_core::node::{Node, Output};
@@ -71,7 +71,14 @@ fn broker_config(plan: &Plan) -> BrokerConfig {
     } else {
         Limits::default()
     };
+    let mut random = Random::fork(plan.seed, 8, 0);
+    let paging = plan.has(Fault::Paging).then(|| Paging {
+        window_len: random.within(1, 60) as usize,
+        window_bytes: random.within(500, 10_000) as usize,
+        cache_bytes: random.within(1_000, 60_000) as usize,
+    });
     BrokerConfig {
+        paging,
         limits,
         queues: plan.queues.clone(),
         hash_seed: plan.seed,
@@ -357,7 +364,22 @@ impl World {
         if self.plan.is_traced {
             println!("{:>12} act {:>4} {event:?}", self.now, self.acts);
         }
-        self.with_node(|node, now| node.handle_store(now, event));
+        let failed = match &event {
+            StoreEvent::FetchFailed { fetch, .. } => self.reference.name_of(fetch.queue),
+            _ => None,
+        };
+        let now = self.broker_now();
+        if let Some(node) = &mut self.node {
+            node.handle_store(now, event);
+            // The queue is closed only if somebody still wanted what could not be read.
+            let is_damaged = |name: &String| {
+                let counters = node.broker().queue_counters(name);
+                counters.is_some_and(|counters| counters.is_damaged)
+            };
+            self.inputs
+                .extend(failed.filter(is_damaged).map(Input::Damaged));
+        }
+        self.after_node();
     }
 }
 
