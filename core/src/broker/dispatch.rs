@@ -169,19 +169,26 @@ impl Broker {
                 self.queues[slot].draining.push(consumer_slot);
                 continue;
             }
-            consumer.is_draining = false;
-            consumer.limit = consumer.limit.min(consumer.sent);
-            let notice = Notice::Drained {
-                port: consumer.port,
-                sent: consumer.sent,
-            };
-            self.conns.tell(consumer.conn, notice);
-            if consumer.is_in_ring {
-                consumer.is_in_ring = false;
-                let queue = &mut self.queues[slot];
-                queue.ring.retain(|other| *other != consumer_slot);
-                queue.browse_ring.retain(|other| *other != consumer_slot);
-            }
+            self.answer_drain(consumer_slot);
+        }
+    }
+
+    /// Tells a consumer that this was all under its permit, and takes back what is left of it.
+    pub(super) fn answer_drain(&mut self, consumer_slot: usize) {
+        let consumer = &mut self.consumers[consumer_slot];
+        consumer.is_draining = false;
+        consumer.limit = consumer.limit.min(consumer.sent);
+        let notice = Notice::Drained {
+            port: consumer.port,
+            sent: consumer.sent,
+        };
+        self.conns.tell(consumer.conn, notice);
+        let queue = &mut self.queues[consumer.queue];
+        queue.draining.retain(|other| *other != consumer_slot);
+        if consumer.is_in_ring {
+            consumer.is_in_ring = false;
+            queue.ring.retain(|other| *other != consumer_slot);
+            queue.browse_ring.retain(|other| *other != consumer_slot);
         }
     }
 }

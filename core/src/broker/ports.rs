@@ -218,6 +218,10 @@ impl Broker {
             // The older request is answered under the older permit.
             self.dispatch(now, at, self.consumers[slot].queue);
         }
+        if self.consumers[slot].is_draining {
+            // Its next message waits for its body, and every request has an answer of its own.
+            self.answer_drain(slot);
+        }
         let consumer = &mut self.consumers[slot];
         consumer.limit = limit;
         let queue = &mut self.queues[consumer.queue];

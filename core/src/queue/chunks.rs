@@ -2,15 +2,19 @@
 //!
 //! Both a queue's index and a consumer's unsettled deliveries are such lists: numbers only grow, look-up is by number,
 //! and most elements leave near the front, but one may stay for hours. A ring would then keep the room of everything
-//! that followed; here an emptied chunk costs some 40 bytes per 128 numbers.
+//! that followed; here an emptied chunk costs some 40 bytes per 128 numbers, and when most chunks are empty those at the
+//! front that are not move into a map, so that a few old elements cost no more than themselves.
 //!
 //! A chunk can be packed into another form that takes less room. Packed elements are found by [`Chunks::live_from`] but
 //! not by [`Chunks::entry`], so the usual look-up does not pay for it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 pub(crate) const CHUNK_LEN: u64 = 128;
+
+/// From so many chunks on it matters that most of them are empty.
+const SPARSE_MIN: usize = 64;
 
 /// The small form of a chunk.
 pub(crate) trait Packed {
@@ -46,6 +50,10 @@ struct Chunk<T, P> {
 #[derive(Debug)]
 pub(crate) struct Chunks<T, P = Never> {
     chunks: VecDeque<Chunk<T, P>>,
+    /// Chunks of long ago, by their first number; all below `base`, none empty.
+    old: BTreeMap<u64, Chunk<T, P>>,
+    /// How many of `chunks` are empty, the last one aside.
+    empty: usize,
     /// The number of the first slot of the first chunk.
     base: u64,
     /// The number that the next element gets.
@@ -59,6 +67,8 @@ impl<T, P> Default for Chunks<T, P> {
     fn default() -> Self {
         Self {
             chunks: VecDeque::new(),
+            old: BTreeMap::new(),
+            empty: 0,
             base: 0,
             next: 0,
             live: 0,
@@ -80,7 +90,8 @@ impl<T, P: Packed> Chunks<T, P> {
 
     /// A number that no element is below.
     pub(crate) fn base(&self) -> u64 {
-        self.base
+        let oldest = self.old.first_key_value();
+        oldest.map_or(self.base, |(first, _)| *first)
     }
 
     /// Appends and returns the number.
@@ -111,6 +122,7 @@ impl<T, P: Packed> Chunks<T, P> {
             && last.live == 0
         {
             last.slots = Vec::new();
+            self.empty += 1;
         }
         self.chunks.push_back(Chunk {
             slots,
@@ -130,6 +142,9 @@ impl<T, P: Packed> Chunks<T, P> {
             self.base = number;
             self.next = number;
             return;
+        }
+        if number - self.next > CHUNK_LEN * SPARSE_MIN as u64 {
+            self.retire_all(number);
         }
         while self.next < number {
             let offset = self.next - self.base;
@@ -154,20 +169,38 @@ impl<T, P: Packed> Chunks<T, P> {
 
     #[inline]
     pub(crate) fn entry(&self, number: u64) -> Option<&T> {
-        let (index, slot) = self.position(number)?;
+        let Some((index, slot)) = self.position(number) else {
+            return self.old_entry(number);
+        };
         self.chunks.get(index)?.slots.get(slot)?.as_ref()
+    }
+
+    #[cold]
+    fn old_entry(&self, number: u64) -> Option<&T> {
+        let (first, chunk) = self.old.range(..=number).next_back()?;
+        chunk.slots.get((number - first) as usize)?.as_ref()
     }
 
     #[inline]
     pub(crate) fn entry_mut(&mut self, number: u64) -> Option<&mut T> {
-        let (index, slot) = self.position(number)?;
+        let Some((index, slot)) = self.position(number) else {
+            return self.old_entry_mut(number);
+        };
         self.chunks.get_mut(index)?.slots.get_mut(slot)?.as_mut()
+    }
+
+    #[cold]
+    fn old_entry_mut(&mut self, number: u64) -> Option<&mut T> {
+        let (first, chunk) = self.old.range_mut(..=number).next_back()?;
+        chunk.slots.get_mut((number - first) as usize)?.as_mut()
     }
 
     /// Takes an element out; its number is never given again.
     #[inline]
     pub(crate) fn take(&mut self, number: u64) -> Option<T> {
-        let (index, slot) = self.position(number)?;
+        let Some((index, slot)) = self.position(number) else {
+            return self.take_old(number, |chunk, slot| chunk.slots.get_mut(slot)?.take());
+        };
         let is_last = index + 1 == self.chunks.len();
         let chunk = self.chunks.get_mut(index)?;
         let value = chunk.slots.get_mut(slot)?.take()?;
@@ -177,14 +210,68 @@ impl<T, P: Packed> Chunks<T, P> {
             self.restart();
         } else if chunk.live == 0 && !is_last {
             chunk.slots = Vec::new();
-            self.drop_front();
+            self.on_emptied();
         }
         Some(value)
+    }
+
+    #[cold]
+    fn take_old(
+        &mut self,
+        number: u64,
+        take: impl FnOnce(&mut Chunk<T, P>, usize) -> Option<T>,
+    ) -> Option<T> {
+        let (&first, chunk) = self.old.range_mut(..=number).next_back()?;
+        let slot = usize::try_from(number - first).ok()?;
+        let was_packed = chunk.packed.is_some();
+        let value = take(chunk, slot)?;
+        chunk.live -= 1;
+        self.live -= 1;
+        self.packed -= usize::from(was_packed);
+        if chunk.live == 0 {
+            self.old.remove(&first);
+        }
+        if self.live == 0 {
+            self.restart();
+        }
+        Some(value)
+    }
+
+    /// A chunk that is not the last one became empty.
+    fn on_emptied(&mut self) {
+        self.empty += 1;
+        self.drop_front();
+        while self.chunks.len() >= SPARSE_MIN && self.empty > self.chunks.len() / 4 * 3 {
+            self.retire_front();
+            self.drop_front();
+        }
+    }
+
+    /// Moves the first chunk into the map.
+    fn retire_front(&mut self) {
+        if let Some(chunk) = self.chunks.pop_front() {
+            self.old.insert(self.base, chunk);
+            self.base += CHUNK_LEN;
+        }
+    }
+
+    /// Moves all chunks into the map, and goes on at `number`. Chunks keep beginning at the same distances.
+    fn retire_all(&mut self, number: u64) {
+        for chunk in std::mem::take(&mut self.chunks) {
+            if chunk.live > 0 {
+                self.old.insert(self.base, chunk);
+            }
+            self.base += CHUNK_LEN;
+        }
+        self.empty = 0;
+        let chunk = self.chunk_of(number);
+        (self.base, self.next) = (chunk.start, chunk.start);
     }
 
     /// Nothing is left: the last chunk's memory serves the numbers to come, still warm in the cache.
     fn restart(&mut self) {
         self.chunks.truncate(1);
+        self.empty = 0;
         if let Some(chunk) = self.chunks.front_mut() {
             chunk.slots.clear();
             chunk.packed = None;
@@ -195,6 +282,7 @@ impl<T, P: Packed> Chunks<T, P> {
     fn drop_front(&mut self) {
         while self.chunks.len() > 1 && self.chunks[0].live == 0 {
             self.chunks.pop_front();
+            self.empty -= 1;
             self.base += CHUNK_LEN;
         }
     }
@@ -202,6 +290,11 @@ impl<T, P: Packed> Chunks<T, P> {
     /// The first element at or after `number`.
     #[inline]
     pub(crate) fn live_from(&self, number: u64) -> Option<u64> {
+        if number < self.base
+            && let Some(found) = self.old_live_from(number)
+        {
+            return Some(found);
+        }
         let mut number = number.max(self.base);
         while number < self.next {
             let (index, slot) = self.position(number)?;
@@ -210,48 +303,82 @@ impl<T, P: Packed> Chunks<T, P> {
                 number = self.base + (index as u64 + 1) * CHUNK_LEN;
                 continue;
             }
-            let found = match &chunk.packed {
-                Some(packed) => packed.live_from(slot).map(|found| found - slot),
-                None => chunk.slots.get(slot..)?.iter().position(Option::is_some),
-            };
-            match found {
-                Some(ahead) => return Some(number + ahead as u64),
+            match chunk.live_from(slot) {
+                Some(found) => return Some(number + (found - slot) as u64),
                 None => number = self.base + (index as u64 + 1) * CHUNK_LEN,
             }
         }
         None
     }
 
+    fn old_live_from(&self, number: u64) -> Option<u64> {
+        let before = self.old.range(..=number).next_back();
+        let within = before.and_then(|(first, chunk)| {
+            let slot = usize::try_from(number - first).ok()?;
+            Some(first + chunk.live_from(slot)? as u64)
+        });
+        within.or_else(|| {
+            let (first, chunk) = self.old.range(number..).next()?;
+            Some(first + chunk.live_from(0)? as u64)
+        })
+    }
+
     /// The last element at or before `number`.
     pub(crate) fn live_up_to(&self, number: u64) -> Option<u64> {
         let mut number = number.min(self.next.checked_sub(1)?);
         loop {
-            let (index, slot) = self.position(number)?;
-            let chunk = self.chunks.get(index)?;
-            let found = match &chunk.packed {
-                _ if chunk.live == 0 => None,
-                Some(packed) => packed.live_up_to(slot),
-                None => {
-                    let end = (slot + 1).min(chunk.slots.len());
-                    chunk.slots[..end].iter().rposition(Option::is_some)
-                }
+            let Some((index, slot)) = self.position(number) else {
+                return self.old_live_up_to(number);
             };
-            if let Some(found) = found {
+            let chunk = self.chunks.get(index)?;
+            if let Some(found) = chunk.live_up_to(slot) {
                 return Some(self.base + index as u64 * CHUNK_LEN + found as u64);
             }
             number = (self.base + index as u64 * CHUNK_LEN).checked_sub(1)?;
         }
     }
 
+    fn old_live_up_to(&self, number: u64) -> Option<u64> {
+        self.old.range(..=number).rev().find_map(|(first, chunk)| {
+            let slot = (number - first).min(CHUNK_LEN - 1) as usize;
+            Some(first + chunk.live_up_to(slot)? as u64)
+        })
+    }
+
     /// How many chunks there are.
     pub(crate) fn chunk_count(&self) -> usize {
-        self.chunks.len()
+        self.old.len() + self.chunks.len()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Chunk<T, P>> {
+        self.old.values().chain(&self.chunks)
+    }
+
+    fn chunk(&self, number: u64) -> Option<(&Chunk<T, P>, usize)> {
+        match self.position(number) {
+            Some((index, slot)) => Some((self.chunks.get(index)?, slot)),
+            None => {
+                let (first, chunk) = self.old.range(..=number).next_back()?;
+                let slot = usize::try_from(number - first).ok()?;
+                (slot < CHUNK_LEN as usize).then_some((chunk, slot))
+            }
+        }
+    }
+
+    fn chunk_mut(&mut self, number: u64) -> Option<(&mut Chunk<T, P>, usize)> {
+        match self.position(number) {
+            Some((index, slot)) => Some((self.chunks.get_mut(index)?, slot)),
+            None => {
+                let (first, chunk) = self.old.range_mut(..=number).next_back()?;
+                let slot = usize::try_from(number - first).ok()?;
+                (slot < CHUNK_LEN as usize).then_some((chunk, slot))
+            }
+        }
     }
 
     /// The elements that are not packed, in order.
     pub(crate) fn unpacked(&self) -> impl Iterator<Item = &T> {
-        self.chunks
-            .iter()
+        self.all()
             .filter(|chunk| chunk.live > 0)
             .flat_map(|chunk| chunk.slots.iter().flatten())
     }
@@ -275,20 +402,22 @@ impl<T, P: Packed> Chunks<T, P> {
 
     /// The numbers of the chunk that holds `number`, whether all of them are given yet or not.
     pub(crate) fn chunk_of(&self, number: u64) -> Range<u64> {
-        let first = number - (number - self.base) % CHUNK_LEN;
+        // `base` may be above the number; what counts is the distance modulo the length of a chunk.
+        let slot = (number % CHUNK_LEN + CHUNK_LEN - self.base % CHUNK_LEN) % CHUNK_LEN;
+        let first = number - slot;
         first..first + CHUNK_LEN
     }
 
     /// The packed chunk that holds `number`, and its slot there.
     pub(crate) fn packed(&self, number: u64) -> Option<(&P, usize)> {
-        let (index, slot) = self.position(number)?;
-        Some((self.chunks.get(index)?.packed.as_ref()?, slot))
+        let (chunk, slot) = self.chunk(number)?;
+        Some((chunk.packed.as_ref()?, slot))
     }
 
     /// As [`Chunks::packed`]; elements are taken out by [`Chunks::take_packed`] alone.
     pub(crate) fn packed_mut(&mut self, number: u64) -> Option<(&mut P, usize)> {
-        let (index, slot) = self.position(number)?;
-        Some((self.chunks.get_mut(index)?.packed.as_mut()?, slot))
+        let (chunk, slot) = self.chunk_mut(number)?;
+        Some((chunk.packed.as_mut()?, slot))
     }
 
     /// Packs the chunk that holds `number` by `pack`, which may decline and leave the slots as they are. The chunk must be
@@ -298,14 +427,13 @@ impl<T, P: Packed> Chunks<T, P> {
         number: u64,
         pack: impl FnOnce(&mut [Option<T>]) -> Option<P>,
     ) -> bool {
-        let Some((index, _)) = self.position(number) else {
+        let is_last = self
+            .position(number)
+            .is_some_and(|(index, _)| index + 1 >= self.chunks.len());
+        let Some((chunk, _)) = self.chunk_mut(number).filter(|_| !is_last) else {
             return false;
         };
-        if index + 1 >= self.chunks.len() {
-            return false;
-        }
-        let chunk = &mut self.chunks[index];
-        if chunk.packed.is_some() || chunk.live == 0 {
+        if chunk.packed.is_some() || chunk.live == 0 || chunk.slots.len() < CHUNK_LEN as usize {
             return false;
         }
         let Some(packed) = pack(&mut chunk.slots) else {
@@ -319,10 +447,7 @@ impl<T, P: Packed> Chunks<T, P> {
 
     /// Brings a packed chunk back into the usual form; returns whether it was packed.
     pub(crate) fn unpack(&mut self, number: u64, unpack: impl FnOnce(P) -> Vec<Option<T>>) -> bool {
-        let Some((index, _)) = self.position(number) else {
-            return false;
-        };
-        let Some(chunk) = self.chunks.get_mut(index) else {
+        let Some((chunk, _)) = self.chunk_mut(number) else {
             return false;
         };
         let Some(packed) = chunk.packed.take() else {
@@ -339,7 +464,12 @@ impl<T, P: Packed> Chunks<T, P> {
         number: u64,
         take: impl FnOnce(&mut P, usize) -> Option<T>,
     ) -> Option<T> {
-        let (index, slot) = self.position(number)?;
+        let Some((index, slot)) = self.position(number) else {
+            return self.take_old(number, |chunk, slot| {
+                let packed = chunk.packed.as_mut().filter(|_| slot < CHUNK_LEN as usize);
+                take(packed?, slot)
+            });
+        };
         let chunk = self.chunks.get_mut(index)?;
         let value = take(chunk.packed.as_mut()?, slot)?;
         chunk.live -= 1;
@@ -349,139 +479,31 @@ impl<T, P: Packed> Chunks<T, P> {
             self.restart();
         } else if chunk.live == 0 {
             chunk.packed = None;
-            self.drop_front();
+            self.on_emptied();
         }
         Some(value)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_old_element_keeps_only_its_own_chunk() {
-        let mut list = Chunks::<_>::default();
-        for number in 0..100_000u64 {
-            assert_eq!(list.push(number), number);
-        }
-        for number in 1..100_000 {
-            assert_eq!(list.take(number), Some(number));
-        }
-        assert_eq!(list.len(), 1);
-        let room: usize = list.chunks.iter().map(|chunk| chunk.slots.capacity()).sum();
-        assert!(
-            room <= 2 * CHUNK_LEN as usize,
-            "{room} slots are still allocated"
-        );
-        assert_eq!(list.entry(0), Some(&0));
-        assert_eq!(list.live_from(1), None);
-        assert_eq!(list.live_up_to(u64::MAX), Some(0));
-        assert_eq!(list.take(0), Some(0));
-        assert_eq!(list.base(), 100_000);
-        assert_eq!(list.push(7), 100_000);
-    }
-
-    #[test]
-    fn numbers_taken_twice_or_never_given_are_nothing() {
-        let mut list = Chunks::<_>::default();
-        list.push('a');
-        list.push('b');
-        assert_eq!(list.take(0), Some('a'));
-        assert_eq!(list.take(0), None);
-        assert_eq!(list.take(2), None);
-        assert_eq!(list.take(u64::MAX), None);
-        assert_eq!(list.entry(1), Some(&'b'));
-        assert_eq!(list.len(), 1);
-    }
-
-    #[test]
-    fn skipping_leaves_gaps_without_elements() {
-        let mut list = Chunks::<_>::default();
-        list.skip_to(5);
-        assert_eq!(list.push('a'), 5);
-        list.skip_to(1_000);
-        assert_eq!(list.push('b'), 1_000);
-        assert_eq!(list.live_from(0), Some(5));
-        assert_eq!(list.live_from(6), Some(1_000));
-        assert_eq!(list.live_up_to(999), Some(5));
-        assert_eq!(list.take(5), Some('a'));
-        assert_eq!(list.entry(1_000), Some(&'b'));
-        list.skip_to(3);
-        assert_eq!(list.push('c'), 1_001);
-    }
-
-    /// A packed chunk that is a plain list.
-    #[derive(Debug)]
-    struct Flat(Vec<Option<u64>>);
-
-    impl Packed for Flat {
-        fn live_from(&self, slot: usize) -> Option<usize> {
-            (slot..self.0.len()).find(|slot| self.0[*slot].is_some())
-        }
-
-        fn live_up_to(&self, slot: usize) -> Option<usize> {
-            (0..=slot).rev().find(|slot| self.0[*slot].is_some())
+impl<T, P: Packed> Chunk<T, P> {
+    fn live_from(&self, slot: usize) -> Option<usize> {
+        match &self.packed {
+            Some(packed) if slot < CHUNK_LEN as usize => packed.live_from(slot),
+            Some(_) => None,
+            None => {
+                let ahead = self.slots.get(slot..)?.iter().position(Option::is_some)?;
+                Some(slot + ahead)
+            }
         }
     }
 
-    fn taken(list: &mut Chunks<u64, Flat>, number: u64) -> Option<u64> {
-        let found = list.take(number);
-        found.or_else(|| list.take_packed(number, |flat, slot| flat.0[slot].take()))
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn behaves_like_a_map(steps in proptest::collection::vec((0u8..11, 0u64..600), 1..600)) {
-            let mut list = Chunks::<u64, Flat>::default();
-            let mut model = std::collections::BTreeMap::new();
-            let mut next = 0u64;
-            for (kind, argument) in steps {
-                match kind {
-                    0..=3 => {
-                        for _ in 0..argument % 40 {
-                            assert_eq!(list.push(next), next);
-                            model.insert(next, next);
-                            next += 1;
-                        }
-                    }
-                    4..=5 => {
-                        let number = next.saturating_sub(argument);
-                        assert_eq!(taken(&mut list, number), model.remove(&number));
-                    }
-                    6 => {
-                        while let Some((&number, _)) = model.first_key_value() {
-                            if number + argument >= next { break }
-                            model.remove(&number);
-                            assert_eq!(taken(&mut list, number), Some(number));
-                        }
-                    }
-                    7..=8 => {
-                        let number = next.saturating_sub(argument);
-                        list.pack(number, |slots| {
-                            assert_eq!(slots.len() as u64, CHUNK_LEN);
-                            Some(Flat(slots.iter_mut().map(Option::take).collect()))
-                        });
-                        assert_eq!(list.packed(number).is_some(), list.packed_mut(number).is_some());
-                    }
-                    9 => {
-                        let number = next.saturating_sub(argument);
-                        let was_packed = list.packed(number).is_some();
-                        assert_eq!(list.unpack(number, |flat| flat.0), was_packed);
-                        assert_eq!(list.entry(number), model.get(&number));
-                    }
-                    _ => {
-                        let number = next + argument % 5;
-                        list.skip_to(number);
-                        next = number;
-                    }
-                }
-                assert_eq!(list.len(), model.len());
-                assert_eq!(list.next(), next);
-                assert_eq!(list.packed_len() + list.unpacked().count(), model.len());
-                let from = next.saturating_sub(argument);
-                assert_eq!(list.live_from(from), model.range(from..).next().map(|(&number, _)| number));
-                assert_eq!(list.live_up_to(from), model.range(..=from).next_back().map(|(&number, _)| number));
+    fn live_up_to(&self, slot: usize) -> Option<usize> {
+        match &self.packed {
+            _ if self.live == 0 => None,
+            Some(packed) => packed.live_up_to(slot),
+            None => {
+                let end = (slot + 1).min(self.slots.len());
+                self.slots[..end].iter().rposition(Option::is_some)
             }
         }
     }

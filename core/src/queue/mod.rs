@@ -8,6 +8,9 @@ mod entry;
 mod expiry;
 mod window;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use backlog::{Backlog, Browsed, View};
 pub(crate) use chunks::Chunks;
 pub(crate) use cold::Arrival;

@@ -243,9 +243,9 @@ impl Backlog {
 
     /// Packs the complete chunks that touch these positions and are away as a whole.
     fn pack(&mut self, first: u64, end: u64, at: Option<Clock>) {
-        let mut from = first.max(self.entries.base());
-        while from < end {
-            let chunk = self.entries.chunk_of(from);
+        let mut from = first;
+        while let Some(seq) = self.entries.live_from(from).filter(|seq| *seq < end) {
+            let chunk = self.entries.chunk_of(seq);
             from = chunk.end;
             if chunk.start < self.window.from || chunk.end > self.window.to {
                 continue;

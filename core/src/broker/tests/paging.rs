@@ -400,3 +400,26 @@ fn a_drain_waits_for_bodies_but_not_for_more() {
     let told = rig.told(B);
     assert_eq!(told.last(), Some(&Notice::Drained { port: C, sent: 100 }));
 }
+
+#[test]
+fn a_drain_that_waits_for_a_body_is_answered_when_a_newer_permit_comes() {
+    let mut rig = rig(QueueSpec::new("q"));
+    publish(&mut rig, 0..100, &durable());
+    let mut rig = rig.restarted(paged([]));
+    rig.is_prompt = false;
+    rig.consume(B, C, consumer(named("q")));
+    let drained = |told: Vec<Notice>| {
+        let all = told.into_iter();
+        all.filter(|notice| matches!(notice, Notice::Drained { .. }))
+            .count()
+    };
+    rig.drain(B, C, 60);
+    let before = drained(rig.told(B));
+    rig.drain(B, C, 100);
+    let mut answers = before + drained(rig.told(B));
+    assert_eq!(answers, 1, "the older request");
+    rig.is_prompt = true;
+    rig.flush();
+    answers += drained(rig.told(B));
+    assert_eq!(answers, 2, "one answer each");
+}
