@@ -46,14 +46,14 @@ fn replay(name: &str, inputs_min: usize, target: fn(&[u8])) {
 
 #[test]
 fn frames_corpus_replays() {
-    replay("binary_frames", 140, qq_fuzz::binary_frames::binary_frames);
+    replay("binary_frames", 180, qq_fuzz::binary_frames::binary_frames);
 }
 
 #[test]
 fn server_corpus_replays() {
     replay(
         "binary_server",
-        70,
+        110,
         qq_fuzz::binary_connection::binary_server,
     );
 }
@@ -62,7 +62,7 @@ fn server_corpus_replays() {
 fn client_corpus_replays() {
     replay(
         "binary_client",
-        90,
+        130,
         qq_fuzz::binary_connection::binary_client,
     );
 }
