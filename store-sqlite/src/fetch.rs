@@ -9,6 +9,7 @@ use qq_core::store::{Fetch, StoreError};
 use qq_core::vocab::{Message, Seq};
 
 use crate::fault::reading;
+use crate::index::Map;
 use crate::plan::ALONE_BYTES;
 use crate::row::{Head, Place, checked_crc, next_record, read_places, read_record};
 use crate::store::SqliteStore;
@@ -25,10 +26,11 @@ pub(crate) struct CachedRow {
     places: Vec<(Place, u32)>,
 }
 
-/// The rows that were read last.
+/// The rows that were read last. The one that was read first goes first: a backlog is read in order.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    rows: VecDeque<Arc<CachedRow>>,
+    rows: Map<u64, Arc<CachedRow>>,
+    order: VecDeque<u64>,
     bytes: usize,
     bytes_max: usize,
 }
@@ -36,30 +38,28 @@ pub(crate) struct Cache {
 impl Cache {
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self {
-            rows: VecDeque::new(),
+            rows: Map::default(),
+            order: VecDeque::new(),
             bytes: 0,
             bytes_max,
         }
     }
 
-    fn find(&mut self, id: u64, crc: u32) -> Option<Arc<CachedRow>> {
-        let at = self
-            .rows
-            .iter()
-            .position(|row| row.id == id && row.crc == crc)?;
-        let row = self.rows.remove(at)?;
-        self.rows.push_front(Arc::clone(&row));
-        Some(row)
+    fn find(&self, id: u64, crc: u32) -> Option<Arc<CachedRow>> {
+        self.rows.get(&id).filter(|row| row.crc == crc).cloned()
     }
 
     fn keep(&mut self, row: &Arc<CachedRow>) {
         self.bytes += row.cost();
-        self.rows.push_front(Arc::clone(row));
+        match self.rows.insert(row.id, Arc::clone(row)) {
+            Some(before) => self.bytes -= before.cost(),
+            None => self.order.push_back(row.id),
+        }
         while self.bytes > self.bytes_max
-            && self.rows.len() > 1
-            && let Some(oldest) = self.rows.pop_back()
+            && self.order.len() > 1
+            && let Some(oldest) = self.order.pop_front()
         {
-            self.bytes -= oldest.cost();
+            self.bytes -= self.rows.remove(&oldest).map_or(0, |row| row.cost());
         }
     }
 }

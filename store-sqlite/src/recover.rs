@@ -47,6 +47,8 @@ pub(crate) struct Loader {
     /// The row that comes next if none is missing.
     expected: u64,
     numbers: BTreeMap<u64, Numbers>,
+    /// The last row so far that was written anew.
+    rewritten: u64,
     left: Vec<Left>,
 }
 
@@ -203,6 +205,9 @@ impl Loader {
         row.crc = crc;
         row.measure(bytes.len(), head.body_len as usize);
         index.bytes += u64::from(row.bytes);
+        if head.is_rewritten {
+            self.rewritten = id;
+        }
         self.enter_sections(id, slot, &head)?;
         self.enter_records(slot, &head);
         self.book.index.look_at(slot);
@@ -228,7 +233,8 @@ impl Loader {
             if numbers.row > 0
                 && section.ord_first > numbers.ord_next
                 && !self.book.gone.has_any(numbers.row, id)
-                && !head.is_rewritten
+                // What died may have been left out of a row that was written anew.
+                && self.rewritten < numbers.row
             {
                 let first = queue.seq_next;
                 return Err(journal(
@@ -321,6 +327,29 @@ impl Loader {
     }
 }
 
+impl Book {
+    /// For reports: which messages a row holds.
+    fn holds(&self, slot: u32) -> String {
+        let mut text = String::from("it holds");
+        let mut found = 0;
+        for (_, queue) in &self.index.queues {
+            let mut positions = queue.live.iter().filter(|(_, run)| run.row == slot);
+            let Some((first, run)) = positions.next() else {
+                continue;
+            };
+            let (last, run) = positions.next_back().unwrap_or((first, run));
+            found += 1;
+            if found > 5 {
+                text += " and others";
+                break;
+            }
+            let last = last + u64::from(run.len) - 1;
+            text += &format!(" queue {} positions {first} to {last},", queue.id.0);
+        }
+        text.trim_end_matches(',').to_string()
+    }
+}
+
 /// Liveness of positions that come in order: the run that was found last is looked at first.
 struct Live<'a> {
     book: &'a Book,
@@ -390,7 +419,8 @@ impl SqliteStore {
                     .and_then(|value| Ok(value.as_blob()?))
                     .map_err(|e| reading(&format!("row {id} of table journal"), &e))
             };
-            let (crc, head) = verify(id, blob(1)?, blob(2)?).map_err(|e| journal(id, e))?;
+            let (crc, head) = verify(id, blob(1)?, blob(2)?)
+                .map_err(|e| journal(id, format!("{e}; {}", book.holds(slot))))?;
             if crc != known.crc {
                 return Err(journal(id, "it changed while the store was read"));
             }
@@ -400,7 +430,11 @@ impl SqliteStore {
             if found != known.live {
                 return Err(journal(
                     id,
-                    format!("{} messages should be there, {found} are", known.live),
+                    format!(
+                        "{} messages should be there, {found} are; {}",
+                        known.live,
+                        book.holds(slot)
+                    ),
                 ));
             }
         }
@@ -474,6 +508,7 @@ fn replay_row(
     returned: &mut Vec<(u64, u64, crate::row::Returned)>,
     each: &mut dyn FnMut(Op),
 ) -> Result<u32, String> {
+    let index = &live.book.index;
     let mut found = 0;
     let mut reader = Reader::new(body);
     let mut number = 0;
@@ -481,7 +516,9 @@ fn replay_row(
     while let Some((crc, content)) = next_record(&mut reader).map_err(|e| e.to_string())? {
         let fail = |e: &dyn std::fmt::Display| {
             let after = last.map_or(String::new(), |(key, seq)| {
-                format!(", behind position {seq} of the queue with number {key}")
+                let slot = index.by_key.get(&key);
+                let queue = slot.map_or(key, |slot| index.queues[*slot as usize].id.0);
+                format!(", behind position {seq} of queue {queue}")
             });
             format!("message {number}{after}: {e}")
         };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use qq_core::store::{Batch, BatchId, Fetch, Op, Store, StoreError};
 use qq_core::vocab::{Message, Seq};
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
 use crate::config::StoreConfig;
 use crate::fault::{Trouble, WRITE_TRIES, trouble};
@@ -96,6 +97,11 @@ impl SqliteStore {
     /// Remembers a failure for good.
     pub(crate) fn die(&mut self, text: String) -> StoreError {
         log::error!("{text}");
+        // Closing would move the log into the database, as if nothing had happened to it.
+        let off = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        if let Err(error) = self.conn.set_db_config(off, true) {
+            log::warn!("the log may be moved into the database at the end: {error}");
+        }
         let error = StoreError::fatal(text);
         self.dead = Some(error.clone());
         error

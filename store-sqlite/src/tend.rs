@@ -26,6 +26,11 @@ const MERGE_BYTES_MAX: u64 = 4 << 20;
 const SCAN_ROWS: usize = 4096;
 /// Dead bytes that are cleared away under load too.
 const DEAD_BYTES_MAX: u64 = 64 << 20;
+/// How many flushes lie between two looks at that, and how many steps follow one.
+const LOOK_FLUSHES: u32 = 64;
+const LOAD_STEPS: u32 = 4;
+/// So many rows are merged under load too when they are small.
+const MANY_ROWS: u64 = 8192;
 /// Free pages that are kept, and given back in one step.
 const FREE_PAGES_KEPT: i64 = 2048;
 const FREE_PAGES_STEP: i64 = 512;
@@ -75,33 +80,32 @@ impl SqliteStore {
         Ok(false)
     }
 
-    /// Keeps what is dead within bounds however busy the store is.
+    /// Keeps dead bytes and the number of rows within bounds however busy the store is.
     pub(crate) fn clean_under_load(&mut self) -> Result<(), StoreError> {
-        if self.has_unwritten() {
+        if self.has_unwritten() || self.tend.pause > 0 {
+            self.tend.pause = self.tend.pause.saturating_sub(1);
             return Ok(());
         }
-        if self.tend.pause > 0 {
-            self.tend.pause -= 1;
-            return Ok(());
-        }
-        self.tend.pause = 64;
+        self.tend.pause = LOOK_FLUSHES;
         let index = &self.book.index;
         let live: u64 = index.rows.iter().map(|(_, row)| row.bytes_live()).sum();
-        if index.bytes - live < DEAD_BYTES_MAX.max(live) {
+        let has_much_dead = index.bytes - live >= DEAD_BYTES_MAX.max(live);
+        let rows = index.rows.len() as u64;
+        if !has_much_dead && (rows < MANY_ROWS || live / rows > SMALL_BYTES) {
             return Ok(());
         }
-        for _ in 0..16 {
+        for _ in 0..LOAD_STEPS {
             // Trouble with room is not the flush's: what it wrote is safe.
             match self.clear().and_then(|did| Ok(did | self.compact()?)) {
                 Ok(true) => {}
-                Ok(false) => break,
+                Ok(false) => return Ok(()),
                 Err(error) => {
                     log::debug!("clearing away: {}", error.text);
                     return self.alive();
                 }
             }
         }
-        self.tend.pause = 0;
+        self.tend.pause = if has_much_dead { 0 } else { LOOK_FLUSHES / 4 };
         Ok(())
     }
 

@@ -89,7 +89,8 @@ fn a_damaged_message_is_named_and_everything_else_is_salvaged() {
         .expect_err("it is refused");
     assert_eq!(error.fault, StoreFault::Damaged);
     assert!(
-        error.text.contains("row 3 of table journal"),
+        error.text.contains("row 3 of table journal")
+            && error.text.contains("queue 2 positions 100 to 149"),
         "{}",
         error.text
     );
