@@ -226,8 +226,11 @@ impl Client {
         match read {
             Ok(0) => Err(Lost::Cut("end of stream".into())),
             Ok(_) => Ok(true),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(false),
-            Err(e) => Err(cut(&e)),
+            Err(e) => match e.kind() {
+                // A read with a time-out is not restarted after a signal to this process.
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(false),
+                _ => Err(cut(&e)),
+            },
         }
     }
 

@@ -50,6 +50,15 @@ impl Setup {
         self.dir.join("data")
     }
 
+    /// Octets of the store's files.
+    pub fn data_octets(&self) -> u64 {
+        let files = fs::read_dir(self.data()).into_iter().flatten().flatten();
+        files
+            .filter_map(|f| f.metadata().ok())
+            .map(|m| m.len())
+            .sum()
+    }
+
     /// The configuration file, written anew.
     pub fn configure(&self) -> Outcome<PathBuf> {
         let data = self.data();

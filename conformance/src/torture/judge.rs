@@ -1,157 +1,163 @@
-//! Judges a history: what was accepted came, nothing came that must not.
+//! Judges what clients saw, by the rules of [`crate::history`].
 
 use super::Outcome;
-use super::record::{Event, What};
-use std::collections::HashMap;
+use super::record::{Event, MessageId, What};
+use crate::history::{self, Verdict};
+use std::fmt::Write;
 
 /// What a valid history comes to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Judged {
     /// Messages sent.
-    pub sent: u64,
+    pub sent: usize,
     /// Of them accepted.
-    pub accepted: u64,
-    /// Of them without an answer, but delivered.
-    pub recovered: u64,
+    pub accepted: usize,
     /// Deliveries.
-    pub deliveries: u64,
-    /// Messages delivered again after a settlement that nobody confirmed before a fault.
-    pub legal_duplicates: u64,
+    pub deliveries: usize,
+    /// Messages delivered again after a settlement that a fault may have swallowed.
+    pub legal_duplicates: usize,
 }
 
-#[derive(Default)]
-struct Message {
-    hash: u64,
-    queue: std::sync::Arc<str>,
-    is_durable: bool,
-    is_accepted: bool,
-    is_refused: bool,
-    deliveries: Vec<u64>,
+/// Judges a history in which every queue was drained; one that was not is an error too. The
+/// history of a violation is kept in a file that the error names.
+pub fn judge(events: &[Event]) -> Outcome<Judged> {
+    let history: Vec<_> = events.iter().map(translated).collect();
+    let report = history::check(&history);
+    if report.verdict() != Verdict::Valid {
+        let name = format!("qq-torture-{}-{}.jsonl", std::process::id(), history.len());
+        let path = std::env::temp_dir().join(name);
+        let mut lines = String::new();
+        for event in &history {
+            let _ = writeln!(lines, "{}", history::print(event));
+        }
+        let kept = match std::fs::write(&path, lines) {
+            Ok(()) => path.display().to_string(),
+            Err(e) => format!("not kept: {e}"),
+        };
+        return Err(format!("{report}\nhistory: {kept}"));
+    }
+    let is_send = |e: &&Event| matches!(e.what, What::Send { .. });
+    Ok(Judged {
+        sent: events.iter().filter(is_send).count(),
+        accepted: report.acknowledged,
+        deliveries: report.deliveries,
+        legal_duplicates: report.legal_duplicates,
+    })
 }
 
-struct Delivery {
-    m: u64,
-    at_ns: u64,
-    who: std::sync::Arc<str>,
-    settled: Option<(u64, &'static str)>,
-    confirmed_ns: Option<u64>,
+fn name(m: MessageId) -> String {
+    format!("{:x}", m.0)
 }
 
-/// Judges a history in which every queue was drained.
-pub fn judge(events: &[Event]) -> Outcome<Verdict> {
-    let mut messages: HashMap<u64, Message> = HashMap::new();
-    let mut deliveries: HashMap<u64, Delivery> = HashMap::new();
-    let mut gone: HashMap<&str, Vec<u64>> = HashMap::new();
-    let mut crashes = vec![];
-    let mut wrong = vec![];
-    let mut verdict = Verdict::default();
-    for event in events {
-        match &event.what {
-            What::Send {
-                queue,
-                m,
-                hash,
-                is_durable,
-            } => {
-                verdict.sent += 1;
-                let message = messages.entry(m.0).or_default();
-                message.hash = *hash;
-                message.queue = queue.clone();
-                message.is_durable = *is_durable;
-            }
-            What::Sent(m) => messages.entry(m.0).or_default().is_accepted = true,
-            What::Refused(m, _) => messages.entry(m.0).or_default().is_refused = true,
-            What::Received {
-                queue,
+/// The same event in the words of histories. The producer is the ordering key: its messages must
+/// come in its order.
+fn translated(event: &Event) -> history::Event {
+    let key = |m: MessageId| Some(format!("p{}", m.producer()));
+    let what = match &event.what {
+        What::Send {
+            queue,
+            m,
+            hash,
+            is_durable,
+        } => history::What::SendInv {
+            q: queue.to_string(),
+            m: name(*m),
+            k: key(*m),
+            n: Some(m.n()),
+            h: format!("{hash:x}"),
+            dur: *is_durable,
+        },
+        What::Sent(m) => history::What::SendOk {
+            m: name(*m),
+            off: None,
+        },
+        What::Refused(m, why) => history::What::SendFail {
+            m: name(*m),
+            why: why.clone(),
+        },
+        What::Unknown(m) => history::What::SendInfo { m: name(*m) },
+        What::Received {
+            queue,
+            m,
+            hash,
+            delivery,
+            count,
+        } => history::What::Recv {
+            q: queue.to_string(),
+            m: name(*m),
+            h: format!("{hash:x}"),
+            d: format!("{delivery:x}"),
+            k: key(*m),
+            n: Some(m.n()),
+            c: Some((*count).into()),
+            off: None,
+        },
+        What::Settle(delivery, outcome) => history::What::SettleInv {
+            d: format!("{delivery:x}"),
+            o: match *outcome {
+                "released" => history::Outcome::Released,
+                "failed" => history::Outcome::Failed,
+                "rejected" => history::Outcome::Rejected,
+                _ => history::Outcome::Accepted,
+            },
+        },
+        What::Settled(delivery) => history::What::SettleOk {
+            d: format!("{delivery:x}"),
+        },
+        What::Gone => history::What::Gone,
+        What::Harm(kind) | What::Healed(kind) => history::What::Fault {
+            is_start: matches!(event.what, What::Harm(_)),
+            kind: (*kind).to_owned(),
+            node: "qqd".to_owned(),
+        },
+        What::Drained(queue) => history::What::Drain {
+            q: queue.to_string(),
+        },
+    };
+    history::Event {
+        t: event.at_ns,
+        p: event.who.to_string(),
+        what,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Recorder, hash_of};
+    use super::*;
+
+    fn history(is_delivered: bool, is_settled_twice: bool) -> Vec<Event> {
+        let mut recorder = Recorder::new(std::time::Instant::now(), "c");
+        let m = MessageId::new(1, 0);
+        let hash = hash_of(&m.body(20));
+        recorder.note(What::Send {
+            queue: "q".into(),
+            m,
+            hash,
+            is_durable: true,
+        });
+        recorder.note(What::Sent(m));
+        for delivery in 0..u64::from(is_delivered) + u64::from(is_settled_twice) {
+            recorder.note(What::Received {
+                queue: "q".into(),
                 m,
                 hash,
                 delivery,
-                ..
-            } => {
-                verdict.deliveries += 1;
-                match messages.get_mut(&m.0) {
-                    None => wrong.push(format!("phantom: {:x} was never sent", m.0)),
-                    Some(message) => {
-                        if message.hash != *hash {
-                            wrong.push(format!("corrupt: {:x}", m.0));
-                        }
-                        if message.queue != *queue {
-                            wrong.push(format!("misrouted: {:x} on {queue}", m.0));
-                        }
-                        message.deliveries.push(*delivery);
-                    }
-                }
-                let new = Delivery {
-                    m: m.0,
-                    at_ns: event.at_ns,
-                    who: event.who.clone(),
-                    settled: None,
-                    confirmed_ns: None,
-                };
-                if deliveries.insert(*delivery, new).is_some() {
-                    wrong.push(format!("delivery {delivery:x} came twice"));
-                }
-            }
-            What::Settle(delivery, outcome) => {
-                if let Some(delivery) = deliveries.get_mut(delivery) {
-                    delivery.settled = Some((event.at_ns, outcome));
-                }
-            }
-            What::Settled(delivery) => {
-                if let Some(delivery) = deliveries.get_mut(delivery) {
-                    delivery.confirmed_ns = Some(event.at_ns);
-                }
-            }
-            What::Gone => gone.entry(&event.who).or_default().push(event.at_ns),
-            What::Harm(_) => crashes.push(event.at_ns),
-            What::Unknown(_) | What::Healed(_) | What::Drained(_) => {}
+                count: 0,
+            });
+            recorder.note(What::Settle(delivery, "accepted"));
         }
+        recorder.note(What::Drained("q".into()));
+        recorder.events
     }
-    for (m, message) in &messages {
-        verdict.accepted += u64::from(message.is_accepted);
-        if !message.is_accepted && !message.is_refused && !message.deliveries.is_empty() {
-            verdict.recovered += 1;
-        }
-        if message.is_refused && !message.deliveries.is_empty() {
-            wrong.push(format!("rejected but seen: {m:x}"));
-        }
-        let is_exempt = !message.is_durable && !crashes.is_empty();
-        if message.is_accepted && message.deliveries.is_empty() && !is_exempt {
-            wrong.push(format!("lost: {m:x}"));
-        }
-        for pair in message.deliveries.windows(2) {
-            let (a, b) = (&deliveries[&pair[0]], &deliveries[&pair[1]]);
-            let is_left = |from: u64| {
-                let ends = gone.get(&*a.who).into_iter().flatten();
-                ends.chain(&crashes).any(|t| (from..=b.at_ns).contains(t))
-            };
-            match a.settled {
-                Some((_, "accepted")) if a.confirmed_ns.is_some_and(|t| t <= b.at_ns) => {
-                    wrong.push(format!("resurrected: {m:x}"));
-                }
-                Some((at, "accepted")) if is_left(at) => verdict.legal_duplicates += 1,
-                Some((_, "accepted")) => wrong.push(format!("duplicate: {m:x}")),
-                None if !is_left(a.at_ns) => wrong.push(format!("given twice: {m:x}")),
-                _ => {}
-            }
-        }
-        if let Some(last) = message.deliveries.last().map(|d| &deliveries[d])
-            && last
-                .settled
-                .is_none_or(|(_, outcome)| outcome != "accepted")
-            && message.is_accepted
-        {
-            wrong.push(format!("stuck: {:x}", last.m));
-        }
+
+    #[test]
+    fn the_rules_reach_what_was_recorded() {
+        let judged = judge(&history(true, false)).expect("valid");
+        assert_eq!((judged.sent, judged.accepted, judged.deliveries), (1, 1, 1));
+        let lost = judge(&history(false, false)).expect_err("lost");
+        assert!(lost.contains("lost (1)"), "{lost}");
+        let twice = judge(&history(true, true)).expect_err("delivered twice");
+        assert!(twice.contains("duplicate (1)"), "{twice}");
     }
-    if wrong.is_empty() {
-        return Ok(verdict);
-    }
-    wrong.sort();
-    let shown = wrong.len().min(20);
-    Err(format!(
-        "{} violations:\n{}",
-        wrong.len(),
-        wrong[..shown].join("\n")
-    ))
 }

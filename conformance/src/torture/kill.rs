@@ -2,7 +2,7 @@
 
 use super::consumer::ConsumerPlan;
 use super::daemon::Setup;
-use super::judge::{Verdict, judge};
+use super::judge::{Judged, judge};
 use super::load::{Load, drain_all};
 use super::producer::ProducerPlan;
 use super::record::{Recorder, What, merge};
@@ -10,13 +10,13 @@ use super::{Outcome, Seed};
 use std::time::{Duration, Instant};
 
 /// The queues of the load.
-const QUEUES: [&str; 2] = ["left", "right"];
+pub const QUEUES: [&str; 2] = ["left", "right"];
 
 /// What the rounds of kills came to.
 #[derive(Debug, Clone, Default)]
 pub struct Killed {
     /// One per round.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<Judged>,
     /// Messages accepted per second, lowest round.
     pub rate_min: u64,
     /// From the start of the process to the first accepted connection, longest.
@@ -94,7 +94,7 @@ pub fn kill_rounds(setup: &Setup, rounds: u32, longest: Duration, seed: Seed) ->
 }
 
 /// Stops the daemon under load for a while; everything must go on as if nothing had been.
-pub fn freeze(setup: &Setup, freezes: u32, pause: Duration) -> Outcome<Verdict> {
+pub fn freeze(setup: &Setup, freezes: u32, pause: Duration) -> Outcome<Judged> {
     let mut daemon = setup.start()?;
     let epoch = Instant::now();
     let (producers, consumers) = plans(0);

@@ -100,6 +100,7 @@ pub fn check(calls: &[Call], store: &str, ports: &HashMap<u16, u32>) -> Outcome<
     let mut writes: HashMap<MessageId, (&str, usize)> = HashMap::new();
     let mut syncs: HashMap<&str, Vec<(usize, usize)>> = HashMap::new();
     let mut octets = 0;
+    check_name(calls, store, first_accept)?;
     for call in calls.iter().filter(|c| c.target.starts_with(store)) {
         match call.name.as_str() {
             "pwrite64" | "write" => {
@@ -132,6 +133,27 @@ pub fn check(calls: &[Call], store: &str, ports: &HashMap<u16, u32>) -> Outcome<
     }
     order.octets_per_message = octets / order.accepted.max(1);
     Ok(order)
+}
+
+/// The journal's name must be certain before anything is accepted: its folder is to be synced after
+/// the journal was last made.
+fn check_name(calls: &[Call], store: &str, first_accept: usize) -> Outcome<()> {
+    let made = calls
+        .iter()
+        .filter(|c| c.name == "openat" && c.returned < first_accept && c.opened.ends_with("-wal"));
+    let Some(made) = made.map(|c| c.returned).max() else {
+        return Ok(());
+    };
+    let mut syncs = calls.iter().filter(|c| {
+        let is_sync = c.name == "fsync" || c.name == "fdatasync";
+        is_sync && c.target == store && c.result == 0
+    });
+    match syncs.any(|c| c.began > made && c.returned < first_accept) {
+        true => Ok(()),
+        false => Err(format!(
+            "accepted at line {first_accept}, the folder was not synced since line {made}"
+        )),
+    }
 }
 
 /// An answer of the broker: a disposition that settles.
@@ -268,5 +290,33 @@ mod tests {
         assert!(judged(&[write, told(6, 0, 0)]).is_err());
         let sync = file("fdatasync", 4, 5, &[]);
         assert!(judged(&[sync, told(6, 0, 0)]).is_err(), "never written");
+    }
+
+    #[test]
+    fn a_journal_whose_name_is_not_certain_is_found() {
+        let body = MessageId::new(4, 0).body(40);
+        let made = Call {
+            name: "openat".into(),
+            opened: "/store/x-wal".into(),
+            began: 0,
+            returned: 0,
+            ..Call::default()
+        };
+        let folder = Call {
+            target: "/store".into(),
+            ..file("fsync", 1, 1, &[])
+        };
+        let failed = Call {
+            result: -1,
+            ..folder.clone()
+        };
+        let rest = [
+            file("pwrite64", 2, 2, &body),
+            file("fsync", 3, 3, &[]),
+            told(4, 0, 0),
+        ];
+        let with = |folder: Call| judged(&[&[made.clone(), folder][..], &rest[..]].concat());
+        assert!(with(folder).is_ok());
+        assert!(with(failed).is_err());
     }
 }

@@ -62,7 +62,7 @@ pub fn power_cuts(setup: &Setup, operations: usize, torn: u32, seed: Seed) -> Ou
         run(daemon.port, operations, seed).map_err(|lost| format!("{lost}\n{}", daemon.log()))?;
     daemon.kill()?;
     tracer.wait()?;
-    let scratch = setup.dir.join("cut");
+    let scratch = super::scratch(&setup.dir, "cut");
     let result = check(
         &trace::read(&path)?,
         &setup.data(),
@@ -71,7 +71,9 @@ pub fn power_cuts(setup: &Setup, operations: usize, torn: u32, seed: Seed) -> Ou
         seed,
         &scratch,
     );
-    result.map_err(|e| format!("seed {}: {e}", seed.number))
+    let result = result.map_err(|e| format!("seed {}: {e}", seed.number));
+    let _ = std::fs::remove_dir_all(&scratch);
+    result
 }
 
 /// Publishes in groups, accepts and returns, waits for the answers of each group.

@@ -26,6 +26,8 @@ pub struct ProducerPlan {
     pub is_durable: bool,
     /// Stops after the first refusal.
     pub is_stopped_by_refusal: bool,
+    /// Whether each message goes into the history; off for backlogs of millions.
+    pub is_recorded: bool,
 }
 
 impl ProducerPlan {
@@ -40,6 +42,7 @@ impl ProducerPlan {
             count: None,
             is_durable: true,
             is_stopped_by_refusal: false,
+            is_recorded: true,
         }
     }
 }
@@ -88,6 +91,7 @@ pub fn produce(
     accepted: &AtomicU64,
     recorder: &mut Recorder,
 ) -> Produced {
+    recorder.is_on = plan.is_recorded;
     let container = format!("producer-{}-{}", plan.id, plan.first_n);
     let opened = Client::open(port, &container)
         .and_then(|mut c| c.attach_sender(0, &container, &plan.queue).map(|()| c));

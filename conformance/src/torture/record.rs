@@ -121,6 +121,8 @@ pub struct Event {
 pub struct Recorder {
     epoch: Instant,
     who: Arc<str>,
+    /// Off for backlogs of millions, of which only counts are kept.
+    pub is_on: bool,
     /// What it saw so far.
     pub events: Vec<Event>,
 }
@@ -131,6 +133,7 @@ impl Recorder {
         Self {
             epoch,
             who: who.into(),
+            is_on: true,
             events: vec![],
         }
     }
@@ -142,6 +145,9 @@ impl Recorder {
 
     /// Takes something down under a stamp.
     pub fn note_at(&mut self, at_ns: u64, what: What) {
+        if !self.is_on {
+            return;
+        }
         self.events.push(Event {
             at_ns,
             who: Arc::clone(&self.who),

@@ -34,6 +34,8 @@ pub struct Call {
     pub result: i64,
     /// Path of the descriptor that it returned.
     pub opened: String,
+    /// Whether the tracer made it fail.
+    pub is_injected: bool,
 }
 
 impl Call {
@@ -154,6 +156,7 @@ fn call(text: &str, began: usize, returned: usize) -> Option<Call> {
         .collect();
     call.result = number.parse().unwrap_or(-1);
     call.opened = described(result);
+    call.is_injected = result.contains("(INJECTED)");
     call.target = described(inside.split(", ").next().unwrap_or_default());
     // Quoted texts hold nothing but hex escapes, so quotes come in pairs.
     for (n, part) in inside.split('"').enumerate() {
@@ -215,6 +218,7 @@ mod tests {
         assert_eq!(write.data(), b"hi");
         assert_eq!((write.began, write.returned), (1, 3));
         assert_eq!((calls[2].result, calls[2].returned), (-1, 4));
+        assert!(calls[2].is_injected && !calls[1].is_injected);
         assert_eq!(calls[3].data(), b"122");
         assert_eq!(calls[3].target, "TCP:[127.0.0.1:1->127.0.0.1:2]");
         assert_eq!(calls[4].returned, usize::MAX);
