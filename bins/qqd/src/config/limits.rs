@@ -64,7 +64,7 @@ impl Default for Limits {
             link_churn_burst: Number::new(1_000, 1, 1_000_000),
             link_churn_per_second: Number::new(100, 1, 1_000_000),
             no_progress_frames_max: Number::new(20_000, 1, 1_000_000_000),
-            link_credit: Number::new(256, 1, 65_536),
+            link_credit: Number::new(1_024, 1, 65_536),
             session_window: Number::new(512, 1, 1_000_000),
             message_size_max: Size::new(16 * MIB, 1, 1 << 30),
             partial_bytes_max: Size::new(32 * MIB, 1, 4 << 30),
