@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Drives a qqd binary with three independent AMQP 1.0 clients: Qpid Proton (Python), rhea (Node), fe2o3-amqp (Rust).
 #
-#   conformance/interop/run.sh QQD_BINARY [TEST,TEST...]
+#   [STORE=memory] conformance/interop/run.sh QQD_BINARY [TEST,TEST...]
 #
-# Starts the binary twice on free ports of 127.0.0.1 (one daemon that knows only declared queues, one that makes queues
+# The store is SQLite unless the environment names another. Starts the binary twice on free ports of 127.0.0.1 (one daemon that knows only declared queues, one that makes queues
 # on attach), runs every test of tests.txt with each client, lets each client read what each client wrote, ends the
 # daemons by their pid. What it installs goes below the cargo target folder. The last line is `N passed, N failed`;
 # exit status 1 when something failed, 2 when the tests could not be run.
@@ -84,7 +84,8 @@ bind_addr = "127.0.0.1"
 amqp_port = $2
 
 [storage]
-backend = "memory"
+backend = "${STORE:-sqlite}"
+path = "${1%.toml}-data"
 
 [defaults]
 auto_create_queues = $3
