@@ -275,10 +275,15 @@ impl Index {
         }
     }
 
-    /// Takes up to `rows_max` rows out that nothing needs any more, those first that were doomed last, and returns
-    /// their numbers and checksums.
+    /// Takes up to `rows_max` rows out that nothing needs any more, the oldest first, and returns their numbers and
+    /// checksums.
     pub(crate) fn bury(&mut self, rows_max: usize) -> Vec<(u64, u32)> {
         let mut buried = Vec::new();
+        if self.doomed.len() > 1 {
+            let rows = &self.rows;
+            self.doomed
+                .sort_unstable_by_key(|slot| std::cmp::Reverse(rows[*slot as usize].id));
+        }
         while buried.len() < rows_max
             && let Some(slot) = self.doomed.pop()
         {

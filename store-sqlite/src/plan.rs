@@ -22,7 +22,7 @@ pub(crate) const BODY_BYTES_MAX: usize = 128 << 10;
 /// A message with more bytes than this has a row of its own, which goes with it.
 pub(crate) const ALONE_BYTES: usize = 64 << 10;
 /// Rows that one transaction deletes at most: each costs a walk over its pages.
-const BURY_MAX: usize = 512;
+const BURY_MAX: usize = 128;
 /// Rows kept for the newest positions of queues alone, above which these are written elsewhere.
 const LINGERING_MAX: u32 = 256;
 

@@ -303,3 +303,27 @@ fn housekeeping_comes_to_an_end_and_a_step_of_it_is_small() {
         3000
     );
 }
+
+#[test]
+fn a_queue_may_leave_a_row_that_is_written_anew() {
+    let dir = Dir::new();
+    let mut store = started(&dir, dir.config(), 2);
+    for row in 0..3 {
+        let mut ops: Vec<Op> = (row * 200..row * 200 + 200)
+            .map(|seq| enqueued(0, seq, 400))
+            .collect();
+        ops.push(enqueued(1, row, 400));
+        put(&mut store, row + 2, ops).expect("it is written");
+    }
+    // The row in the middle keeps a few messages of one queue and none of the other.
+    let mut ops: Vec<Op> = (200..395).map(|seq| removed(0, seq)).collect();
+    ops.push(removed(1, 1));
+    put(&mut store, 9, ops).expect("it is written");
+    tend_all(&mut store);
+    drop(store);
+    let mut store = dir.open();
+    let found = Model::recovered(&mut store).expect("it is sound");
+    assert_eq!(found.0[&QueueId(0)].kept.len(), 405);
+    let seqs: Vec<_> = found.0[&QueueId(1)].kept.keys().copied().collect();
+    assert_eq!(seqs, [0, 2]);
+}
