@@ -86,6 +86,19 @@ fn a_length_above_16_mib_closes_later_in_the_connection_too() {
 }
 
 #[test]
+fn a_documented_payload_may_have_16_mib_and_4_kib() {
+    let mut peer = Peer::documented();
+    peer.feed("01 00 01001000");
+    assert_eq!(peer.closed(), None);
+    let mut peer = Peer::documented();
+    peer.feed("01 00 01001001");
+    assert_eq!(
+        peer.closed(),
+        Some(CloseReason::Violation(Violation::PayloadTooLarge))
+    );
+}
+
+#[test]
 fn what_came_before_a_wrong_length_is_answered_first() {
     let mut peer = Peer::versioned();
     // An unknown opcode is answered by the machine.

@@ -95,6 +95,67 @@ fn a_server_whose_output_is_not_taken_stops_reading() {
 }
 
 #[test]
+fn answers_that_wait_for_earlier_ones_count_as_output() {
+    let config = Config {
+        unsent_bytes_max: 100,
+        ..Config::default()
+    };
+    let mut peer = Peer::new(Layout::Versioned, config);
+    // After a request that is not answered, each unknown opcode leaves 24 bytes behind.
+    let unknown = "00000002 01 7f";
+    peer.feed(LIST).feed(&[unknown; 4].concat());
+    let (list, _) = peer.request();
+    assert!(peer.conn.wants_read());
+    peer.feed(&[unknown, LIST].concat());
+    assert!(!peer.conn.wants_read());
+    assert_eq!(peer.event(), None);
+    peer.conn
+        .reply(list, &Reply::QueueList(Default::default()))
+        .expect("it waits");
+    peer.drain();
+    // The driver took them: there is work without a read.
+    let now = peer.conn.poll_timeout().expect("work");
+    peer.conn.handle_timeout(now);
+    peer.drain();
+    assert_eq!(peer.request().1, Request::QueueList);
+    assert_eq!(peer.frames().len(), 6);
+}
+
+#[test]
+fn closing_forgets_what_waits() {
+    let mut peer = Peer::versioned();
+    peer.feed(&[LIST, "00000002 01 7f"].concat());
+    peer.skip_request();
+    assert!(peer.conn.order.waiting_bytes() > 0);
+    peer.conn.close();
+    assert_eq!(
+        (peer.conn.order.len(), peer.conn.order.waiting_bytes()),
+        (0, 0)
+    );
+    assert_eq!(peer.closed(), None, "events come when they are asked for");
+    peer.drain();
+    assert_eq!(peer.closed(), Some(CloseReason::Local));
+    assert!(peer.frames().is_empty() && peer.conn.is_done());
+}
+
+#[test]
+fn answers_to_no_ping_are_a_nuisance_too() {
+    let config = Config {
+        nuisance_burst: 2,
+        ..Config::default()
+    };
+    let mut peer = Peer::new(Layout::Documented, config);
+    let pong = "61 00 00000000";
+    peer.feed(&[pong; 2].concat());
+    assert_eq!(peer.closed(), None);
+    peer.feed(pong);
+    assert_eq!(
+        peer.closed(),
+        Some(CloseReason::Violation(Violation::Nuisance))
+    );
+}
+
+#[test]
 fn nuisance_ends_the_connection_and_time_forgives_it() {
     let config = Config {
         nuisance_burst: 10,

@@ -209,7 +209,11 @@ fn a_clock_that_goes_back_moves_nothing() {
     peer.now = ms(50_000);
     peer.feed(LIST_DOCUMENTED);
     peer.skip_request();
-    peer.tick(10);
+    peer.now = ms(10);
+    peer.feed(LIST_DOCUMENTED);
+    peer.skip_request();
+    assert_eq!(peer.conn.poll_timeout(), Some(ms(80_000)));
+    peer.tick(20);
     assert_eq!(peer.conn.poll_timeout(), Some(ms(80_000)));
     assert_eq!(peer.closed(), None);
 }
