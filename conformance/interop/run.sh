@@ -3,9 +3,9 @@
 #
 #   [STORE=memory] conformance/interop/run.sh QQD_BINARY [TEST,TEST...]
 #
-# The store is SQLite unless the environment names another. Starts the binary twice on free ports of 127.0.0.1 (one daemon that knows only declared queues, one that makes queues
-# on attach), runs every test of tests.txt with each client, lets each client read what each client wrote, ends the
-# daemons by their pid. What it installs goes below the cargo target folder. The last line is `N passed, N failed`;
+# The store is SQLite unless the environment names another. Starts the binary twice on free ports of 127.0.0.1 (one
+# daemon that knows only declared queues, one that makes queues on attach), runs every test of tests.txt with each
+# client, lets each client read what each client wrote, ends the daemons by their pid. What it installs goes below the cargo target folder. The last line is `N passed, N failed`;
 # exit status 1 when something failed, 2 when the tests could not be run.
 set -euo pipefail
 
