@@ -24,6 +24,9 @@ pub(super) struct Timers {
     pub(super) heartbeat_every: Option<Duration>,
     /// Since when output does not move.
     pub(super) stuck_since: Option<Duration>,
+    /// How long to linger from the next moment that the driver names: a command names none, and what came last may be
+    /// long ago.
+    linger_due: Option<Duration>,
     /// When lingering ends.
     linger_until: Duration,
 }
@@ -36,6 +39,7 @@ impl Timers {
             last_sent: now,
             heartbeat_every: None,
             stuck_since: None,
+            linger_due: None,
             linger_until: Duration::ZERO,
         }
     }
@@ -147,6 +151,9 @@ impl Connection {
     /// Time only goes forward here, whatever the driver's clock does.
     pub(super) fn see(&mut self, now: Duration) {
         self.now = self.now.max(now);
+        if let Some(linger) = self.timers.linger_due.take() {
+            self.timers.linger_until = self.now.saturating_add(linger);
+        }
     }
 
     pub(super) fn start_linger(&mut self) {
@@ -155,6 +162,8 @@ impl Connection {
         } else {
             LINGER_REFUSED
         };
-        self.timers.linger_until = self.now.saturating_add(linger);
+        self.timers.linger_due = Some(linger);
+        // Until a moment is named the driver is to come back at once.
+        self.timers.linger_until = self.now;
     }
 }

@@ -1,5 +1,6 @@
 //! End, close and loss: TD-01 to TD-06.
 
+use std::time::Duration;
 use std::vec::Vec;
 
 use super::{BEGIN, Peer, RCV, SND, XFER0, config, credit, transfer};
@@ -278,4 +279,26 @@ fn end_by_us() {
         [Event::SessionEnded { .. }]
     ));
     peer.assert_alive();
+}
+
+/// A command names no moment: what the peer is told must not be thrown away because it was silent for long.
+#[test]
+fn a_close_after_a_long_silence_is_told() {
+    let mut peer = Peer::begun(config());
+    peer.now += Duration::from_secs(20);
+    peer.conn.close(None);
+    // What a driver does first when it is woken by the command: deadlines that seem past.
+    if peer.conn.poll_timeout().is_some_and(|at| at <= peer.now) {
+        peer.conn.handle_timeout(peer.now);
+    }
+    assert!(!peer.conn.is_done(), "nobody was told");
+    peer.feed_bytes(&[]);
+    let frames = peer.frames();
+    let last = frames.last().expect("a frame");
+    assert!(
+        matches!(last.body, Some(Performative::Close(_))),
+        "{last:?}"
+    );
+    peer.pass(Duration::from_secs(3));
+    assert!(peer.conn.is_done(), "the lingering ends");
 }
