@@ -334,10 +334,15 @@ impl Embedder {
             self.conn.unsent_bytes() <= 4_096 + came * 16 + self.sent_bytes,
             "output in proportion to input"
         );
-        let layout = self.conn.layout();
         self.conn.handle_eof(self.now);
         self.take_events();
+        while !self.is_closed && !self.owed.is_empty() && self.dice.roll(16) > 0 {
+            self.answer();
+        }
+        // Who gets no answer is not waited for beyond the grace.
+        self.pass(Duration::from_secs(6));
         assert!(self.is_closed, "the end is told");
+        let layout = self.conn.layout();
         let mut out = VecDeque::new();
         while self.conn.poll_transmit(self.now, &mut out, 1 << 20) > 0 {}
         assert!(self.conn.is_done());

@@ -294,6 +294,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_edges_of_varints_and_groups() {
+        let is_sound = |body: &[u8]| Fields::of(body).all(|field| field.is_ok());
+        // Ten bytes hold 64 bits: the last has one of them.
+        let mut body = std::vec![0xff; 11];
+        body[0] = 0x08;
+        body[10] = 0x01;
+        let field = Fields::of(&body).next();
+        assert_eq!(field.unwrap().unwrap().value, Value::Varint(u64::MAX));
+        body[10] = 0x02;
+        assert!(!is_sound(&body));
+        // Thirty-two groups inside each other, and one more.
+        for (depth, expected) in [(32, true), (33, false)] {
+            let body = [std::vec![0x1b; depth], std::vec![0x1c; depth]].concat();
+            assert_eq!(is_sound(&body), expected, "{depth}");
+        }
+    }
+
     /// Bytes that look like fields more often than chance would have it.
     fn any_body() -> impl Strategy<Value = Vec<u8>> {
         let tags = prop::sample::select(std::vec![

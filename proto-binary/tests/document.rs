@@ -248,6 +248,8 @@ fn the_limits_are_the_defaults() {
     assert_eq!(config.slow_reader_ms, 30_000);
     assert!(PAGE.contains("must come\nwithin 10 s") || PAGE.contains("must come within 10 s"));
     assert_eq!(config.auth_deadline_ms, 10_000);
+    assert!(PAGE.contains("gets the answers that are due within 5 s"));
+    assert_eq!(config.eof_grace_ms, 5_000);
     assert!(
         PAGE.contains("after 30 s in which nothing came") && PAGE.contains("closes after 60 s")
     );

@@ -68,6 +68,9 @@ pub struct Config {
     pub frame_stall_ms: u32,
     /// We close a peer that takes none of our output for this long, in milliseconds. 0 = never.
     pub slow_reader_ms: u32,
+    /// Server: for this long a peer that closed its sending half gets the answers that are due, in milliseconds. 0 =
+    /// not at all.
+    pub eof_grace_ms: u32,
     /// Frames that only cost us (unreadable, unknown, PING) that a peer may send at once.
     pub nuisance_burst: u32,
     /// The same for each second after that.
@@ -110,6 +113,7 @@ impl Default for Config {
             idle_timeout_versioned_ms: 0,
             frame_stall_ms: 30_000,
             slow_reader_ms: 30_000,
+            eof_grace_ms: 5_000,
             nuisance_burst: 1_000,
             nuisance_rate: 100,
         }

@@ -39,9 +39,13 @@ impl Connection {
 
     /// The embedder decided or answered, or output made room: goes on with what came meanwhile.
     pub(super) fn handle_held(&mut self) {
-        if !self.is_held_due() {
-            return;
+        if self.is_held_due() {
+            self.take_held();
         }
+        self.end_after_eof();
+    }
+
+    fn take_held(&mut self) {
         // Silence while nothing was read is not the peer's.
         self.timers.on_received(self.now);
         let mut held = core::mem::take(&mut self.held);
@@ -61,6 +65,7 @@ impl Connection {
     #[must_use]
     pub fn wants_read(&self) -> bool {
         match self.state {
+            _ if self.eof_at.is_some() => false,
             State::Done => false,
             State::Lingering => true,
             State::AuthDeciding => self.held.len() < HELD_MAX,

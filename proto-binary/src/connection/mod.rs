@@ -81,6 +81,8 @@ pub struct Connection {
     auth: Option<ReplyTo>,
     /// Client: requests without an answer.
     calls: Calls,
+    /// When the peer said that it will send no more.
+    eof_at: Option<Duration>,
     /// The last event is out.
     is_finished: bool,
     nuisance: Bucket,
@@ -113,6 +115,7 @@ impl Connection {
             order: Order::default(),
             auth: None,
             calls: Calls::default(),
+            eof_at: None,
             is_finished: false,
         };
         if side == Side::Client {
@@ -130,11 +133,30 @@ impl Connection {
         event
     }
 
-    /// The peer is gone or will send no more. What is to be written may still be taken.
+    /// The peer will send no more. What is to be written may still be taken. A server that owes answers goes on for
+    /// [`Config::eof_grace_ms`] at most, for a peer may have closed its sending half only; [`Event::Closed`] comes when
+    /// they are given.
     pub fn handle_eof(&mut self, now: Duration) {
         self.see(now);
-        self.finish(CloseReason::Peer);
-        self.state = State::Done;
+        if self.state == State::Lingering {
+            self.state = State::Done;
+        }
+        if self.eof_at.is_none() {
+            self.eof_at = Some(self.now);
+        }
+        self.end_after_eof();
+    }
+
+    /// Ends the connection of a peer that sends no more, once it has its answers.
+    fn end_after_eof(&mut self) {
+        let Some(ends_at) = self.grace_ends_at() else {
+            return;
+        };
+        let is_owing = self.order.len() > 0 || self.is_holding;
+        if !is_owing || self.now >= ends_at {
+            self.finish(CloseReason::Peer);
+            self.state = State::Done;
+        }
     }
 
     /// Ends the connection once all output is handed over. There is no goodbye on the wire. Answers that wait for
@@ -187,7 +209,7 @@ impl Connection {
     /// Ends the connection, after a while in which the peer may read the last words where there are any: closing a
     /// socket with unread input would take them from it.
     fn linger_or_end(&mut self) {
-        if self.output.is_empty() {
+        if self.output.is_empty() || self.eof_at.is_some() {
             self.state = State::Done;
         } else {
             self.timers.start_linger(self.now);

@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(output.drain(&mut out, 3), 3);
         assert_eq!(output.drain(&mut out, 10), 10);
         assert_eq!(output.drain(&mut out, usize::MAX), SLICE_MIN + 8 - 13);
-        assert!(output.is_empty());
+        assert_eq!((output.is_empty(), output.len()), (true, 0));
         let all: vec::Vec<u8> = out.iter().flatten().copied().collect();
         assert_eq!(
             (&all[..4], &all[4..4 + SLICE_MIN], &all[4 + SLICE_MIN..]),

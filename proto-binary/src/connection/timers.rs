@@ -70,6 +70,7 @@ impl Connection {
                 .into_iter()
                 .filter_map(|(at, _)| at)
                 .chain(self.ping_at())
+                .chain(self.grace_ends_at())
                 .min(),
         }
     }
@@ -108,7 +109,7 @@ impl Connection {
     /// What ends the connection, and when.
     fn deadlines(&self) -> [(Option<Duration>, Violation); 5] {
         // While we do not read, silence is ours.
-        let is_reading = !self.is_blocked();
+        let is_reading = !self.is_blocked() && self.eof_at.is_none();
         let received = self.timers.last_received;
         let first_bytes = match self.layout {
             None => after_ms(self.timers.created, self.config.first_bytes_deadline_ms),
@@ -126,17 +127,24 @@ impl Connection {
         let stall = (is_reading && self.timers.is_mid_frame)
             .then(|| after_ms(received, self.config.frame_stall_ms))
             .flatten();
-        let slow = self
-            .timers
-            .stuck_since
-            .and_then(|since| after_ms(since, self.config.slow_reader_ms));
         [
-            (slow, Violation::SlowReader),
+            (self.slow_deadline(), Violation::SlowReader),
             (first_bytes, Violation::FirstBytesDeadline),
             (auth, Violation::AuthDeadline),
             (idle, Violation::IdleTimeout),
             (stall, Violation::FrameStalled),
         ]
+    }
+
+    /// Until when a peer that sends no more gets its answers.
+    pub(super) fn grace_ends_at(&self) -> Option<Duration> {
+        let grace = Duration::from_millis(u64::from(self.config.eof_grace_ms));
+        Some(self.eof_at?.saturating_add(grace))
+    }
+
+    fn slow_deadline(&self) -> Option<Duration> {
+        let since = self.timers.stuck_since?;
+        after_ms(since, self.config.slow_reader_ms)
     }
 
     fn idle_timeout_ms(&self) -> u32 {
@@ -151,6 +159,7 @@ impl Connection {
         let is_wanted = self.layout == Some(Layout::Documented)
             && self.state == State::Open
             && self.config.idle_timeout_ms > 0
+            && self.eof_at.is_none()
             && !self.timers.is_pinged
             && !self.is_blocked();
         is_wanted.then(|| {

@@ -5,6 +5,7 @@
 mod auth;
 mod client;
 mod deliveries;
+mod eof;
 mod frames;
 mod limits;
 mod requests;

@@ -321,7 +321,7 @@ fn after_the_end_nothing_is_answered() {
     let mut peer = Peer::versioned();
     peer.feed(LIST);
     let (reply_to, _) = peer.request();
-    peer.conn.handle_eof(peer.now);
+    peer.conn.close();
     assert_eq!(
         peer.conn.refuse(reply_to, ErrorCode::Failed, ""),
         Err(UsageError::NotOpen)
