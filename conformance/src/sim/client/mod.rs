@@ -140,6 +140,8 @@ impl Client {
             container_id: Str::from(self.container.as_str()),
             idle_timeout_ms: random.within(10, 60) as u32 * 1_000,
             incoming_window_slack: 0,
+            // Whoever takes credit back must bear what is under way; what is too much is judged by the limit of the link.
+            credit_slack: u32::MAX,
             sasl: SaslConfig {
                 credentials,
                 ..SaslConfig::default()
