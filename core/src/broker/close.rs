@@ -3,6 +3,7 @@
 use super::conn::PortKind;
 use super::ports::Role;
 use super::{Broker, Now, quoted};
+use crate::planted::{Bug, is_planted};
 use crate::queue::Clock;
 use crate::store::Op;
 use crate::vocab::{ConnId, Notice, Outcome, Port, QueueId, Reason, Refusal};
@@ -53,7 +54,9 @@ impl Broker {
     }
 
     fn close_consumer(&mut self, at: Clock, slot: usize, outcome: &Outcome) {
-        self.conclude_all(at, slot, outcome);
+        if !is_planted(Bug::LostOnDetach) {
+            self.conclude_all(at, slot, outcome);
+        }
         let consumer = self.consumers.remove(slot);
         let (conn, port) = (consumer.conn, consumer.port);
         let queue = &mut self.queues[consumer.queue];
@@ -175,6 +178,16 @@ impl Broker {
             self.remove_entry(slot, seq);
             purged += 1;
         }
+        if is_planted(Bug::PurgeTakesHeld) {
+            let queue = &self.queues[slot];
+            let held: Vec<u64> = (0..queue.backlog.next_seq())
+                .filter(|seq| queue.backlog.entry(*seq).is_some())
+                .collect();
+            for seq in held {
+                self.remove_entry(slot, seq);
+                purged += 1;
+            }
+        }
         Ok(purged)
     }
 
@@ -189,7 +202,7 @@ impl Broker {
         }
         let owned: Vec<(usize, QueueId)> = self.exclusive.remove(&conn).unwrap_or_default();
         for (queue, id) in owned {
-            if self.is_queue(queue, id) {
+            if self.is_queue(queue, id) && !is_planted(Bug::ExclusiveQueueStays) {
                 self.delete_slot(at, queue);
             }
         }

@@ -6,6 +6,7 @@ use super::conn::PortKind;
 use super::paging::damaged;
 use super::ports::{Consumer, LinkOwner, Producer, Reader, Role, Target};
 use super::{Broker, QueueSpec, quoted};
+use crate::planted::{Bug, is_planted};
 use crate::queue::{Chunks, Clock, Lifetime};
 use crate::route::is_predeclared;
 use crate::store::BatchId;
@@ -153,6 +154,7 @@ impl Broker {
         }
         if let Some(key) = key
             && let Some(owner) = self.links.get(&(key, role)).copied()
+            && !is_planted(Bug::StolenLinkStays)
         {
             let text = "a newer link of the same name and container took over".to_owned();
             self.evict(

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::conn::PortKind;
 use super::ports::{LastRoute, Target};
 use super::{Broker, Now, Overflow};
+use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Entry, NEVER_MS};
 use crate::route::is_predeclared;
 use crate::store::{BatchId, Op, StoredMessage};
@@ -157,7 +158,10 @@ impl Broker {
                 arrived_at_ms: now.wall_ms,
                 places: smallvec::smallvec![(queue.id, Seq(queue.backlog.next_seq()))],
             });
-            entry.batch = self.gate.add(op);
+            let batch = self.gate.add(op);
+            if !is_planted(Bug::DeliverBeforeSafe) {
+                entry.batch = batch;
+            }
             self.gate.wake(slot, queue.id);
         }
         self.bytes += cost;
@@ -172,7 +176,7 @@ impl Broker {
         if drops_head {
             self.drop_overflow(slot);
         }
-        Ok(if is_durable {
+        Ok(if is_durable && !is_planted(Bug::AcceptBeforeSafe) {
             Taken::Durable
         } else {
             Taken::Volatile

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::Broker;
+use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Extra};
 use crate::store::Op;
 use crate::vocab::{DeliveryId, Notice, Outcome, Port, Seq};
@@ -79,6 +80,9 @@ impl Broker {
             Outcome::Released => self.give_back(at, queue, seq),
             Outcome::Lost => {
                 self.change_entry(queue, seq, true, None);
+                if is_planted(Bug::ReturnedTwice) {
+                    self.duplicate(at, queue, seq);
+                }
                 self.give_back(at, queue, seq);
             }
             Outcome::Modified {
@@ -117,7 +121,7 @@ impl Broker {
         if let Some(annotations) = annotations {
             entry.extra.get_or_insert_default().annotations = Some(annotations.clone());
         }
-        if entry.is_durable {
+        if entry.is_durable && !is_planted(Bug::CountNotStored) {
             entry.batch = self.gate.add(Op::Returned {
                 queue: queue.id,
                 seq: Seq(seq),
@@ -128,6 +132,18 @@ impl Broker {
                     .and_then(|extra| extra.annotations.clone()),
             });
             self.gate.wake(slot, queue.id);
+        }
+    }
+
+    /// A mistake: puts a message to the end of its queue as well.
+    fn duplicate(&mut self, at: Clock, slot: usize, seq: u64) {
+        let queue = &mut self.queues[slot];
+        if let Some(entry) = queue.backlog.entry_mut(seq) {
+            let never = crate::queue::NEVER_MS;
+            let body = entry.body();
+            let copy = crate::queue::Entry::new(body, never, crate::store::BatchId(0), false);
+            self.bytes += copy.cost();
+            queue.backlog.push(copy, at);
         }
     }
 
