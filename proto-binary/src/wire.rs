@@ -288,6 +288,7 @@ mod tests {
             // A group that ends as another, groups below the floor, an end alone.
             &[0x1b, 0x24],
             &[0x1b; 40],
+            &[0x1b; 33],
             &[0x1c],
         ] {
             assert_eq!(Fields::of(bad).last(), Some(Err(Malformed)), "{bad:x?}");

@@ -1,10 +1,13 @@
 //! A peer that closes its sending half, or is gone.
 
+use std::collections::VecDeque;
 use std::format;
 use std::time::Duration;
 
-use super::{LIST, PUBLISH, Peer};
-use crate::connection::{Auth, CloseReason, Config, Event};
+use bytes::BytesMut;
+
+use super::{LIST, PUBLISH, Peer, hex};
+use crate::connection::{Auth, CloseReason, Config, Connection, Event, Side};
 use crate::error::ErrorCode;
 use crate::frame::Layout;
 use crate::message::AuthResponse;
@@ -104,6 +107,29 @@ fn held_requests_are_not_lost() {
     }
     assert_eq!(peer.frames().len(), 3);
     assert_eq!(peer.closed(), Some(CloseReason::Peer));
+}
+
+#[test]
+fn requests_that_are_held_for_want_of_room_are_not_lost() {
+    let config = Config {
+        unsent_bytes_max: 20,
+        ..Config::default()
+    };
+    let mut conn = Connection::new(Side::Server, config, Duration::ZERO);
+    // Answering the first fills the room for output, so the second is held.
+    let mut input = BytesMut::from(&hex(&["00000002 01 7f", LIST].concat())[..]);
+    conn.handle_input(Duration::ZERO, &mut input);
+    conn.handle_eof(Duration::ZERO);
+    assert_eq!(conn.poll_event(), None);
+    let mut out = VecDeque::new();
+    conn.poll_transmit(Duration::ZERO, &mut out, usize::MAX);
+    conn.handle_timeout(conn.poll_timeout().expect("work"));
+    let Some(Event::Request { reply_to, .. }) = conn.poll_event() else {
+        panic!("the request is lost");
+    };
+    conn.reply(reply_to, &list()).expect("it waits");
+    let reason = CloseReason::Peer;
+    assert_eq!(conn.poll_event(), Some(Event::Closed { reason }));
 }
 
 #[test]
