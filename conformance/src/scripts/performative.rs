@@ -2,7 +2,7 @@
 
 use crate::kit::{Kit, known};
 use crate::script::{Done, Script};
-use crate::wire::{perf, sym};
+use crate::wire::{Value, message, perf, sym};
 use crate::{ensure, same};
 
 const AREA: &str = "performative";
@@ -87,6 +87,13 @@ pub(super) const SCRIPTS: &[Script] = &[
         &["2.7.2-d", "2.5.1-b"],
         "the answer to a begin names its channel, whatever its number",
         remote_channel,
+    ),
+    Script::new(
+        AREA,
+        "PE-13",
+        &["1.4-f", "1.6.20-b", "2.7.3-h", "2.7.5-h"],
+        "what the broker writes by itself keeps to the rules for writers",
+        clean_frames,
     ),
 ];
 
@@ -357,4 +364,77 @@ fn remote_channel(k: &mut Kit) -> Done {
         );
     }
     p.close()
+}
+
+/// Nulls in arrays and byte order marks are found at any depth.
+fn check_value(value: &Value) -> Done {
+    match value {
+        Value::Array(items) => {
+            let has_null = items.iter().any(Value::is_null);
+            ensure!(!has_null, "an array holds a null: {value:?}");
+            items.iter().try_for_each(check_value)
+        }
+        Value::List(items) => items.iter().try_for_each(check_value),
+        Value::Map(pairs) => pairs.iter().try_for_each(|(key, value)| {
+            check_value(key)?;
+            check_value(value)
+        }),
+        Value::Described(descriptor, value) => {
+            check_value(descriptor)?;
+            check_value(value)
+        }
+        Value::Str(text) => {
+            ensure!(
+                !text.starts_with('\u{feff}'),
+                "a byte order mark: {value:?}"
+            );
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn clean_frames(k: &mut Kit) -> Done {
+    k.fill(
+        "q1",
+        &[message::data(&[b'x'; 3_000]), message::data(b"small")],
+    )?;
+    let mut p = k.hello()?;
+    let open = perf("open").with("container-id", "c1");
+    p.send(0, open.with("max-frame-size", 1_024u32));
+    p.hex(known::BEGIN);
+    let sender = p.sender_attach("s1", 0, "q1");
+    p.send(0, sender);
+    let receiver = p.receiver_attach("r1", 1, "q1");
+    p.send(0, receiver.with("rcv-settle-mode", 0u8));
+    let without_source = perf("attach").with("name", "r2").with("handle", 2u32);
+    p.send(0, without_source.with("role", true));
+    p.pump(300)?;
+    p.credit(1, 2);
+    p.pump(300)?;
+    p.hex(known::END);
+    p.hex(known::CLOSE);
+    p.pump(300)?;
+    for name in ["open", "begin", "flow", "detach", "end", "close"] {
+        ensure!(p.count(name) > 0, "no {name} came to look at");
+    }
+    same!(p.count("attach"), 3, "attaches");
+    let wanted = 3_000usize.div_ceil(1_024) + 1;
+    ensure!(p.count("transfer") >= wanted, "too few transfers came");
+    for frame in &p.stash {
+        let fields = frame.perf.iter().flat_map(|perf| &perf.fields);
+        fields.into_iter().try_for_each(check_value)?;
+        match frame.name() {
+            "attach" => ensure!(
+                !frame.flag("incomplete-unsettled"),
+                "nothing is unsettled, yet incomplete: {frame:?}"
+            ),
+            "transfer" => ensure!(
+                frame.number("rcv-settle-mode") != Some(1),
+                "the link's mode is first: {frame:?}"
+            ),
+            _ => {}
+        }
+    }
+    Ok(())
 }
