@@ -6,6 +6,7 @@ pub mod broker;
 pub mod face;
 pub mod filter;
 pub mod node;
+pub mod planted;
 mod queue;
 pub mod route;
 pub mod store;

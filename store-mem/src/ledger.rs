@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use qq_core::planted::{Bug, is_planted};
 use qq_core::store::{Batch, BatchId, Fetch, Op, Store, StoreError, StoreFault};
 use qq_core::vocab::{Message, Seq};
 
@@ -217,6 +218,12 @@ impl Ledger {
             }
             (from, whole) = (at + 1, at + 1);
         }
+        if is_planted(Bug::TornBatchTaken) {
+            ops.extend(self.log[whole..].iter().filter_map(|record| match record {
+                Record::Op { op, .. } => Some(op.clone()),
+                Record::End { .. } => None,
+            }));
+        }
         self.log.truncate(whole);
         Ok(ops)
     }
@@ -271,11 +278,14 @@ impl Store for Ledger {
             found[at].1 = flipped(&found[at].1, place);
         }
         for (seq, message, crc) in &found {
-            if crc_of_message(message) != *crc {
+            if crc_of_message(message) != *crc && !is_planted(Bug::CrcSkipped) {
                 let (queue, seq) = (fetch.queue.0, seq.0);
                 let text = format!("position {seq} of queue {queue} is damaged");
                 return Err(StoreError::damaged(text));
             }
+        }
+        if is_planted(Bug::FetchDropsLast) {
+            found.pop();
         }
         let bodies = found.into_iter().map(|(seq, message, _)| (seq, message));
         Ok(bodies.collect())

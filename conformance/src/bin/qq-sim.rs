@@ -51,6 +51,9 @@ struct Args {
     /// after a failure, look for a smaller run that fails alike
     #[argh(switch)]
     shrink: bool,
+    /// make these seeds find each planted bug; needs a build with --cfg qq_planted
+    #[argh(switch)]
+    planted: bool,
     /// threads (default: as many as the machine has)
     #[argh(option)]
     threads: Option<usize>,
@@ -73,6 +76,9 @@ fn size(args: &Args) -> Size {
 }
 
 fn start(args: &Args) -> Result<bool, String> {
+    if args.planted {
+        return find_planted(args);
+    }
     if let Some(seeds) = &args.seeds {
         let (from, to) = seeds.split_once("..").ok_or("--seeds takes A..B")?;
         let number = |text: &str| {
@@ -152,6 +158,41 @@ fn plan(args: &Args, seed: u64) -> Result<Plan, String> {
         }
     }
     Ok(plan)
+}
+
+/// For each planted bug, the first seed that finds it.
+#[cfg(not(qq_planted))]
+fn find_planted(_: &Args) -> Result<bool, String> {
+    Err("this build has no planted bugs: build it with RUSTFLAGS='--cfg qq_planted' and a target folder of its own".into())
+}
+
+/// For each planted bug, the first seed that finds it.
+#[cfg(qq_planted)]
+fn find_planted(args: &Args) -> Result<bool, String> {
+    use qq_conformance::sim::Bug;
+
+    let seeds = 300;
+    let mut missed = 0;
+    println!("| bug | seeds | found as |\n| --- | --- | --- |");
+    for bug in Bug::ALL {
+        let found = (0..seeds).find_map(|seed| {
+            let mut plan = Plan::new(seed, size(args));
+            plan.planted = Some(bug);
+            Some((seed, run(&plan).violation?))
+        });
+        match found {
+            Some((seed, violation)) => {
+                let line = violation.text.lines().next().unwrap_or_default();
+                println!("| {bug:?} | {} | {}: {line} |", seed + 1, violation.class);
+            }
+            None => {
+                missed += 1;
+                println!("| {bug:?} | not in {seeds} | |");
+            }
+        }
+    }
+    println!("{} of {} found", Bug::ALL.len() - missed, Bug::ALL.len());
+    Ok(missed == 0)
 }
 
 /// What became of a range of seeds.

@@ -19,6 +19,7 @@ mod trace;
 mod world;
 
 pub use plan::{Fault, Plan, Size};
+pub use qq_core::planted::Bug;
 pub use shrink::shrink;
 
 use crate::history::Event;
@@ -52,5 +53,7 @@ pub struct Report {
 /// Runs a plan.
 #[must_use]
 pub fn run(plan: &Plan) -> Report {
+    #[cfg(qq_planted)]
+    qq_core::planted::plant(plan.planted);
     world::World::new(plan.clone()).run()
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use qq_core::broker::{Overflow, QueueSpec};
+use qq_core::planted::Bug;
 
 use super::random::Random;
 
@@ -97,6 +98,8 @@ pub struct Plan {
     pub clients: Vec<usize>,
     /// A crash at the store's boundary of this number, the first being 1, whatever else happens.
     pub crash_at: Option<u64>,
+    /// The mistake that the code under test makes, in builds that can.
+    pub planted: Option<Bug>,
     /// Prints what faces and broker say to each other.
     pub is_traced: bool,
     /// Acts left out, as ranges of numbers, both ends included.
@@ -144,6 +147,7 @@ impl Plan {
             crash_every: (acts / (crashes + 1)).max(1) as u32,
             clients: (0..clients).collect(),
             crash_at: None,
+            planted: None,
             is_traced: false,
             skipped: Vec::new(),
             queues,

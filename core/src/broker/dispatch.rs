@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::{Broker, Now};
+use crate::planted::{Bug, is_planted};
 use crate::queue::{Browsed, Clock, Entry, NEVER_MS};
 use crate::vocab::{Delivered, DeliveryId, Notice, Seq};
 
@@ -46,7 +47,7 @@ impl Broker {
         loop {
             let queue = &mut self.queues[slot];
             let consumer = &mut self.consumers[consumer_slot];
-            if consumer.sent >= consumer.limit {
+            if consumer.sent >= consumer.limit + u64::from(is_planted(Bug::CreditOffByOne)) {
                 consumer.is_in_ring = false;
                 queue.ring.pop_front();
                 return Served::OutOfPermit;
@@ -177,7 +178,9 @@ impl Broker {
     pub(super) fn answer_drain(&mut self, consumer_slot: usize) {
         let consumer = &mut self.consumers[consumer_slot];
         consumer.is_draining = false;
-        consumer.limit = consumer.limit.min(consumer.sent);
+        if !is_planted(Bug::DrainKeepsCredit) {
+            consumer.limit = consumer.limit.min(consumer.sent);
+        }
         let notice = Notice::Drained {
             port: consumer.port,
             sent: consumer.sent,

@@ -39,6 +39,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use slab::Slab;
 
+use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Queue};
 use crate::store::StoreEvent;
 use crate::vocab::{Command, ConnId, LinkKey, Notice, QueueId};
@@ -202,6 +203,11 @@ impl Broker {
             StoreEvent::Room { is_short } => self.on_room(is_short),
             StoreEvent::Failed { text } => {
                 self.has_failed = true;
+                if is_planted(Bug::ConfirmAfterFailure) {
+                    let all = crate::store::BatchId(u64::MAX);
+                    self.gate.open_upto(all, &mut self.conns);
+                    self.conns.hand_out(&mut self.actions);
+                }
                 self.gate.fail();
                 self.actions.push_back(Action::Fail { text });
             }
@@ -275,13 +281,20 @@ impl Now {
     /// The moment in whole milliseconds, rounded down.
     pub(crate) fn clock(self) -> Clock {
         Clock {
-            mono_ms: u64::try_from(self.mono.as_millis()).unwrap_or(u64::MAX),
+            mono_ms: if is_planted(Bug::WallClockLife) {
+                self.wall_ms.unsigned_abs()
+            } else {
+                u64::try_from(self.mono.as_millis()).unwrap_or(u64::MAX)
+            },
             wall_ms: self.wall_ms,
         }
     }
 
     /// Monotonic milliseconds, rounded up: a deadline counted from here is never early.
     pub(crate) fn mono_ms_up(self) -> u64 {
+        if is_planted(Bug::WallClockLife) {
+            return self.wall_ms.unsigned_abs();
+        }
         u64::try_from(self.mono.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Broker, Now};
+use crate::planted::{Bug, is_planted};
 use crate::queue::{Arrival, Entry, NEVER_MS};
 use crate::store::{BatchId, Op, StoredMessage};
 
@@ -26,7 +27,9 @@ impl Broker {
             }
             Op::Enqueued(stored) => self.recover_message(&stored),
             Op::Counted { queue, next } => {
-                if let Some(&slot) = self.queue_slots.get(&queue) {
+                if let Some(&slot) = self.queue_slots.get(&queue)
+                    && !is_planted(Bug::PositionsReused)
+                {
                     self.queues[slot].backlog.reserve_below(next.0);
                 }
             }

@@ -1,6 +1,7 @@
 //! Time: messages whose time to live is over leave, whether anybody reads the queue or not.
 
 use super::{Broker, Now};
+use crate::planted::{Bug, is_planted};
 use crate::queue::NEVER_MS;
 
 /// Messages that expire in one go. The rest follows at once, but in batches of their own and after what came meanwhile.
@@ -38,6 +39,11 @@ impl Broker {
 
     /// Removes an expired message.
     pub(super) fn expire(&mut self, slot: usize, seq: u64) {
+        if is_planted(Bug::ExpiredStaysStored)
+            && let Some(entry) = self.queues[slot].backlog.entry_mut(seq)
+        {
+            entry.is_durable = false;
+        }
         if self.remove_entry(slot, seq).is_some() {
             self.tally.expired += 1;
             // What stood behind it may be deliverable.

@@ -10,6 +10,7 @@ use super::cold::{Arrival, Cold};
 use super::expiry::Expiry;
 use super::window::Window;
 use super::{Chunks, Clock, Entry, NEVER_MS};
+use crate::planted::{Bug, is_planted};
 use crate::store::BatchId;
 
 /// A position that is never reached.
@@ -138,7 +139,9 @@ impl Backlog {
     #[inline]
     pub(crate) fn next_for(&mut self, view: &mut View, persisted: BatchId) -> Option<u64> {
         let mut best = self.advance();
-        if let Some(&seq) = self.returned.first() {
+        if let Some(&seq) = self.returned.first()
+            && (best == NOWHERE || !is_planted(Bug::OrderOfReturnLost))
+        {
             best = best.min(seq);
         }
         if !self.parked.is_empty()
@@ -181,6 +184,7 @@ impl Backlog {
             .entry(seq)
             .and_then(|entry| entry.extra.as_ref())
             .is_some_and(|extra| extra.excluded.contains(&consumer))
+            && !is_planted(Bug::ExclusionForgotten)
     }
 
     /// The oldest waiting message at or after `from` that is not behind the gate, with or without its body: what a

@@ -21,6 +21,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::broker::QueueSpec;
+use crate::planted::{Bug, is_planted};
 use crate::vocab::{ConnId, LifetimePolicy, Port, QueueId};
 
 /// Why a queue goes away by itself.
@@ -106,7 +107,8 @@ impl Queue {
     pub(crate) fn is_full_for(&self, payload_len: usize) -> bool {
         let length = self.backlog.waiting() as u64;
         let bytes = self.backlog.waiting_bytes() as u64;
-        self.spec.max_length.is_some_and(|max| length >= max)
+        let more = u64::from(is_planted(Bug::LengthOffByOne));
+        self.spec.max_length.is_some_and(|max| length >= max + more)
             || self
                 .spec
                 .max_bytes

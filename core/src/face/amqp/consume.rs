@@ -11,6 +11,7 @@ use super::deliver::{message_format, tag_of};
 use super::outcome::{outcome_of, with_earlier};
 use super::ports::{Consumer, PortState};
 use super::{AmqpFace, push_settle, refusal};
+use crate::planted::{Bug, is_planted};
 use crate::vocab::{Command, ConsumerOpened, Delivered, DeliveryId, Outcome, Port};
 
 impl AmqpFace {
@@ -203,6 +204,9 @@ impl AmqpFace {
             return self.update_permit(port);
         }
         consumer.is_draining = false;
+        if is_planted(Bug::DrainUnanswered) {
+            return;
+        }
         // Fails only when the link is on its way out.
         let _ = self.conn.drained(link);
     }

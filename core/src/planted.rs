@@ -1,0 +1,114 @@
+//! Bugs on purpose, to show that the simulator finds them.
+//!
+//! Each is a line at the place where such a mistake could be made, and exists only in builds with
+//! `--cfg qq_planted`: otherwise [`is_planted`] is a constant, and the line is not there. The switch belongs to a
+//! thread, since a run of the simulator is one thread, and so that no interface of the broker has to carry it.
+
+/// The mistakes that can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bug {
+    /// A durable message is accepted before the store has it.
+    AcceptBeforeSafe,
+    /// A durable message is delivered before the store has it.
+    DeliverBeforeSafe,
+    /// A failed attempt is not told to the store.
+    CountNotStored,
+    /// What a detached link held is not given back.
+    LostOnDetach,
+    /// What a lost link held is given back and sent to the end of the queue as well.
+    ReturnedTwice,
+    /// What was given back comes after what is newer.
+    OrderOfReturnLost,
+    /// A consumer gets the message that it wanted never again.
+    ExclusionForgotten,
+    /// One delivery more than the permit allows.
+    CreditOffByOne,
+    /// Permit that a drain used up is used again.
+    DrainKeepsCredit,
+    /// A drain is not answered to the peer.
+    DrainUnanswered,
+    /// A settled range takes a delivery with it that is not in it.
+    RangeTooWide,
+    /// The link that was taken over stays.
+    StolenLinkStays,
+    /// The queue of one connection alone stays when that is gone.
+    ExclusiveQueueStays,
+    /// A purge takes what consumers hold.
+    PurgeTakesHeld,
+    /// A queue takes one message more than it may.
+    LengthOffByOne,
+    /// Lives are measured with the wall clock.
+    WallClockLife,
+    /// What expired is not taken out of the store.
+    ExpiredStaysStored,
+    /// After a restart positions are given again.
+    PositionsReused,
+    /// What waits for the store is let out when that fails.
+    ConfirmAfterFailure,
+    /// The last body of a fetch is dropped.
+    FetchDropsLast,
+    /// Recovery takes a batch of which only a part is there.
+    TornBatchTaken,
+    /// Bodies are read without a look at their CRC.
+    CrcSkipped,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 22] = [
+        Self::AcceptBeforeSafe,
+        Self::DeliverBeforeSafe,
+        Self::CountNotStored,
+        Self::LostOnDetach,
+        Self::ReturnedTwice,
+        Self::OrderOfReturnLost,
+        Self::ExclusionForgotten,
+        Self::CreditOffByOne,
+        Self::DrainKeepsCredit,
+        Self::DrainUnanswered,
+        Self::RangeTooWide,
+        Self::StolenLinkStays,
+        Self::ExclusiveQueueStays,
+        Self::PurgeTakesHeld,
+        Self::LengthOffByOne,
+        Self::WallClockLife,
+        Self::ExpiredStaysStored,
+        Self::PositionsReused,
+        Self::ConfirmAfterFailure,
+        Self::FetchDropsLast,
+        Self::TornBatchTaken,
+        Self::CrcSkipped,
+    ];
+}
+
+/// Whether this thread makes that mistake.
+#[cfg(not(qq_planted))]
+#[inline(always)]
+#[must_use]
+pub const fn is_planted(_: Bug) -> bool {
+    false
+}
+
+#[cfg(qq_planted)]
+mod switch {
+    use super::Bug;
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// From now on this thread makes that mistake, and no other.
+    pub fn plant(bug: Option<Bug>) {
+        PLANTED.set(bug);
+    }
+
+    /// Whether this thread makes that mistake.
+    #[must_use]
+    pub fn is_planted(bug: Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+}
+
+#[cfg(qq_planted)]
+pub use switch::{is_planted, plant};
