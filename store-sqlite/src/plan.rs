@@ -499,6 +499,8 @@ impl Book {
         row.measure(head.len(), draft.body.len());
         self.index.bytes += u64::from(row.bytes);
         self.state.add_row(draft.id, crc);
+        // A row that only counts may go when its count is written elsewhere.
+        self.index.look_at(draft.slot);
         NewRow {
             id: draft.id,
             head,

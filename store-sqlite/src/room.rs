@@ -16,6 +16,8 @@ pub(crate) struct Room {
     min_bytes: u64,
     ballast_bytes: u64,
     has_ballast: bool,
+    /// The ballast went, and what it left is for what consumers settle: until there is more, nothing new is to come.
+    is_given_up: bool,
     is_short: bool,
     looked_at: Option<Instant>,
 }
@@ -27,6 +29,7 @@ impl Room {
             min_bytes: config.room_min_bytes,
             ballast_bytes: config.ballast_bytes,
             has_ballast: ballast(&config.dir).exists(),
+            is_given_up: false,
             is_short: false,
             looked_at: None,
         };
@@ -37,6 +40,13 @@ impl Room {
     /// Whether less is free than there should be. Short begins at the limit and ends a tenth above it, so that it does
     /// not change with every message.
     pub(crate) fn is_short(&mut self) -> bool {
+        if self.is_given_up {
+            let enough = self.ballast_bytes.saturating_mul(2);
+            self.is_given_up = free_bytes(&self.dir).is_some_and(|free| free < enough);
+            if self.is_given_up {
+                return true;
+            }
+        }
         if self.min_bytes == 0 {
             return false;
         }
@@ -62,6 +72,7 @@ impl Room {
             return false;
         }
         self.has_ballast = false;
+        self.is_given_up = true;
         let path = ballast(&self.dir);
         match fs::remove_file(&path) {
             Ok(()) => {
@@ -108,4 +119,28 @@ impl Room {
 pub(crate) fn free_bytes(dir: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(dir).ok()?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_its_ballast_a_disk_is_short_until_there_is_more_than_that() {
+        let dir = std::env::temp_dir().join(format!("qq-room-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a folder");
+        fs::write(ballast(&dir), []).expect("a ballast");
+        let of = |ballast_bytes| StoreConfig {
+            ballast_bytes,
+            ..StoreConfig::new(&dir)
+        };
+        // More than any disk has.
+        let mut room = Room::new(&of(1 << 60));
+        assert!(!room.is_short());
+        assert!(room.drop_ballast());
+        assert!(room.is_short(), "with no limit of its own, too");
+        room.ballast_bytes = 1;
+        assert!(!room.is_short());
+        fs::remove_dir_all(&dir).expect("the folder");
+    }
 }
