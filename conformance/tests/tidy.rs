@@ -123,7 +123,7 @@ fn assert_none(what: &str, found: &[String]) {
 #[test]
 fn pure_crates_hold_no_impure_word() {
     let mut found = vec![];
-    for dir in ["proto-amqp/src", "core/src"] {
+    for dir in ["proto-amqp/src", "proto-binary/src", "core/src"] {
         for path in sources(dir).iter().filter(|p| !is_test(p)) {
             for (n, line) in read(path).lines().enumerate() {
                 for word in IMPURE.iter().filter(|w| code(line).contains(**w)) {
@@ -384,8 +384,10 @@ fn own_dependencies(manifest: &str) -> BTreeSet<String> {
 fn crates_import_only_what_they_may() {
     let allowed: &[(&str, &[&str])] = &[
         ("proto-amqp/Cargo.toml", &[]),
-        ("core/Cargo.toml", &["qq-proto-amqp"]),
+        ("proto-binary/Cargo.toml", &[]),
+        ("core/Cargo.toml", &["qq-proto-amqp", "qq-proto-binary"]),
         ("store-mem/Cargo.toml", &["qq-core"]),
+        ("store-sqlite/Cargo.toml", &["qq-core"]),
         ("runtime/Cargo.toml", &["qq-core"]),
         ("runtime-tokio/Cargo.toml", &["qq-core", "qq-runtime"]),
         ("runtime-smol/Cargo.toml", &["qq-core", "qq-runtime"]),
