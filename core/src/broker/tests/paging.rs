@@ -81,7 +81,9 @@ fn several_requests_are_on_their_way_and_each_is_bounded() {
     rig.permit(B, C, 500);
     let mut got = rig.texts(B, C);
     assert!(got.len() <= 16, "{}", got.len());
+    let mut most = 0;
     while got.len() < 500 {
+        most = most.max(rig.fetches.len());
         assert!((1..=4).contains(&rig.fetches.len()), "{:?}", rig.fetches);
         assert_eq!(rig.broker.counters().fetches, rig.fetches.len());
         assert!(rig.fetches.iter().all(|fetch| fetch.count == 2));
@@ -91,6 +93,7 @@ fn several_requests_are_on_their_way_and_each_is_bounded() {
         got.extend(rig.texts(B, C));
     }
     assert_eq!(got, numbers(0..500));
+    assert_eq!(most, 4, "one after another is slow");
     assert_eq!(rig.broker.counters().unsettled, 500);
 }
 
