@@ -147,7 +147,9 @@ fn plan(args: &Args, seed: u64) -> Result<Plan, String> {
             .collect::<Result<_, _>>()
             .map_err(|error| format!("--clients: {error}"))?;
     }
-    plan.acts_max = args.acts.unwrap_or(plan.acts_max);
+    if let Some(acts) = args.acts {
+        plan.end_after(acts);
+    }
     plan.crash_at = args.crash_at;
     plan.is_traced = args.trace;
     for range in args.skip.iter().flat_map(|list| list.split(',')) {

@@ -90,8 +90,12 @@ pub struct Plan {
     pub seed: u64,
     /// The kinds of trouble in it.
     pub faults: Vec<Fault>,
-    /// Acts of clients before everything is healed.
+    /// Acts before everything is healed ...
     pub acts_max: u32,
+    /// ... and more, up to [`ACTS_FACTOR`] times as many, until there were so many operations ...
+    pub operations_min: u64,
+    /// ... and so many crashes.
+    pub crashes_min: u32,
     /// Acts between two crashes, when [`Fault::Crash`] is in it.
     pub crash_every: u32,
     /// Clients, by number.
@@ -110,12 +114,15 @@ pub struct Plan {
     pub pause_max_ms: u64,
 }
 
+/// Acts are not extended beyond so many times their planned number.
+pub(super) const ACTS_FACTOR: u32 = 20;
+
 /// How much happens in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// A few hundred acts.
+    /// Some hundred operations, each kind of trouble or not.
     Short,
-    /// Over two thousand acts and at least five crashes, where there are any.
+    /// At least two thousand operations and five crashes.
     Long,
 }
 
@@ -133,6 +140,11 @@ impl Plan {
         if random.is_lucky(125) {
             faults.retain(|fault| !fault.loses_deliveries());
         }
+        let is_long = size == Size::Long;
+        if is_long && !faults.contains(&Fault::Crash) {
+            faults.push(Fault::Crash);
+            faults.sort_unstable();
+        }
         let clients = random.within(2, 6) as usize;
         let pause_max_ms = [5, 40, 400][random.index(3)];
         let queues = queues(&mut random, &faults);
@@ -144,6 +156,8 @@ impl Plan {
             seed,
             faults,
             acts_max: acts as u32,
+            operations_min: if is_long { 2_000 } else { 100 },
+            crashes_min: if is_long { 5 } else { 0 },
             crash_every: (acts / (crashes + 1)).max(1) as u32,
             clients: (0..clients).collect(),
             crash_at: None,
@@ -159,6 +173,11 @@ impl Plan {
     #[must_use]
     pub fn has(&self, fault: Fault) -> bool {
         self.faults.contains(&fault)
+    }
+
+    /// Ends the troubled part after so many acts, whatever happened until then.
+    pub fn end_after(&mut self, acts: u32) {
+        (self.acts_max, self.operations_min, self.crashes_min) = (acts, 0, 0);
     }
 
     /// Whether no delivery can get lost on its way, so that the clients see the broker's order.
@@ -212,7 +231,7 @@ impl Plan {
             let clients: Vec<_> = self.clients.iter().map(ToString::to_string).collect();
             let _ = write!(text, " --clients {}", clients.join(","));
         }
-        if self.acts_max != whole.acts_max {
+        if (self.acts_max, self.operations_min) != (whole.acts_max, whole.operations_min) {
             let _ = write!(text, " --acts {}", self.acts_max);
         }
         if let Some(boundary) = self.crash_at {

@@ -59,7 +59,7 @@ impl Shrinker<'_> {
         while low < high && self.tries <= TRIES_MAX {
             let middle = low + (high - low) / 2;
             let mut plan = self.best.clone();
-            plan.acts_max = middle;
+            plan.end_after(middle);
             if self.is_taken(plan) {
                 high = middle;
             } else {

@@ -25,7 +25,7 @@ use qq_store_mem::Ledger;
 use super::client::{Client, Scene};
 use super::mirror::Mirror;
 use super::pipe::{MS, Pipe};
-use super::plan::{Fault, Plan};
+use super::plan::{self, Fault, Plan};
 use super::random::Random;
 use super::recorder::Recorder;
 use super::reference::{Input, News, Reference};
@@ -168,11 +168,7 @@ impl World {
         }
         self.start_node();
         self.wake(self.now, Wake::Act);
-        while self.acts < self.plan.acts_max && self.broken.is_empty() {
-            if !self.step(u64::MAX) {
-                break;
-            }
-        }
+        while self.has_more() && self.broken.is_empty() && self.step(u64::MAX) {}
         if self.broken.is_empty() {
             self.finish();
         }
@@ -202,6 +198,13 @@ impl World {
             virtual_ms: self.now / MS,
             history: self.recorder.events,
         }
+    }
+
+    /// Whether the troubled part goes on.
+    fn has_more(&self) -> bool {
+        let plan = &self.plan;
+        let is_short = self.operations < plan.operations_min || self.crashes < plan.crashes_min;
+        self.acts < plan.acts_max || is_short && self.acts < plan.acts_max * plan::ACTS_FACTOR
     }
 
     fn wake(&mut self, at: u64, what: Wake) {
