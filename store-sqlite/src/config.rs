@@ -15,7 +15,8 @@ pub struct StoreConfig {
     /// Free bytes of the file system below which the store is short of room; 0 never is.
     pub room_min_bytes: u64,
     /// Bytes kept aside in a file of their own and given up when the disk is full, so that what consumers settled can
-    /// still be written; 0 keeps none.
+    /// still be written; 0 keeps none. More than the log holds before it is moved into the database: with less that move
+    /// has no room on a full disk, the log cannot begin anew, and soon nothing can be settled.
     pub ballast_bytes: u64,
     /// Pages that the database may have; 0 is as many as the disk holds. For tests of a full disk.
     pub pages_max: u32,
@@ -30,7 +31,7 @@ impl StoreConfig {
             sync_writes: true,
             cache_bytes: 32 << 20,
             room_min_bytes: 0,
-            ballast_bytes: 4 << 20,
+            ballast_bytes: 24 << 20,
             pages_max: 0,
         }
     }
