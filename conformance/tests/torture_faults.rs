@@ -71,11 +71,14 @@ fn slow_disk() {
 /// R04: a disk that is full refuses, lets consumers settle, and takes again when there is space.
 #[test]
 fn full_disk() {
-    let setup = setup(Flavour::Tokio, "full");
-    let full = well(room::full_disk(&setup, 24));
-    println!("{full:#?}");
-    assert_eq!(full.condition, "amqp:resource-limit-exceeded");
-    assert!(full.drained >= full.accepted / 2, "{full:?}");
+    // Nothing left; and less than there should be.
+    for free_min_mib in [0, 4] {
+        let setup = setup(Flavour::Tokio, &format!("full-{free_min_mib}"));
+        let full = well(room::full_disk(&setup, 192, free_min_mib));
+        println!("{full:#?}");
+        assert_eq!(full.condition, "amqp:resource-limit-exceeded");
+        assert!(full.drained >= full.accepted / 2, "{full:?}");
+    }
 }
 
 /// R15: messages that cannot go to disk and do not fit into memory are held back or refused.

@@ -135,7 +135,11 @@ fn play(scene: &str, args: &Args, seed: Seed) -> Option<Outcome<String>> {
             8,
             seed,
         )),
-        "full" => shown(room::full_disk(&setup, args.number(64))),
+        "full" => {
+            let size = args.number(512);
+            let none = room::full_disk(&setup, size, 0);
+            shown(none.and_then(|full| Ok((full, room::full_disk(&args.setup("full"), size, 8)?))))
+        }
         "sync-fails" => shown(each(args, 30, faults::sync_fails)),
         "writes-fail" => shown(each(args, 60, faults::writes_fail)),
         "no-room" => {

@@ -91,7 +91,9 @@ pub fn damage(
             if at < file.len() {
                 copy.entry((*name).clone()).or_default()[at] ^= 1 << bit;
                 let found = open(&copy, scratch);
-                judge(&mut damaged, &sound, found, false)
+                // A damaged last commit is one whose sync never returned, for all anybody can see.
+                let is_cut = name.ends_with("-wal") && at >= last_commit(file);
+                judge(&mut damaged, &sound, found, is_cut)
                     .map_err(|e| format!("bit {bit} of octet {at} of {name}: {e}"))?;
                 break;
             }
@@ -99,6 +101,27 @@ pub fn damage(
         }
     }
     Ok(damaged)
+}
+
+/// Where the last commit of a write-ahead log begins. The log has a head of 32 octets with the size
+/// of a page at 8; then frames of 24 octets and a page, of which those that end a commit have a
+/// number other than 0 at 4, and those of this round the two salts of the head at 8.
+fn last_commit(wal: &[u8]) -> usize {
+    let word = |at: usize| {
+        wal.get(at..at + 4)
+            .map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
+    };
+    let frame = word(8) as usize + 24;
+    let mut ends = vec![32];
+    let mut at = 32;
+    while at + frame <= wal.len() && wal[at + 8..at + 16] == wal[16..24] {
+        if word(at + 4) != 0 {
+            ends.push(at + frame);
+        }
+        at += frame;
+    }
+    ends.pop();
+    ends.pop().unwrap_or(32)
 }
 
 fn open(files: &Files, scratch: &Path) -> Result<Contents, String> {
@@ -110,8 +133,8 @@ fn open(files: &Files, scratch: &Path) -> Result<Contents, String> {
     contents(scratch)
 }
 
-/// A flipped bit must be found or be harmless. A cut file may have lost what was at its end, but
-/// never something in the middle.
+/// A flipped bit must be found or be harmless. A file that was cut, or whose last commit is
+/// damaged, may have lost what was at its end, but never something in the middle.
 fn judge(
     damaged: &mut Damaged,
     sound: &Contents,
@@ -163,4 +186,34 @@ fn is_earlier(found: &Contents, sound: &Contents) -> Outcome<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_commit;
+
+    #[test]
+    fn the_last_commit_begins_behind_the_one_before() {
+        let frame = |ends: u8, salt: u8| {
+            let mut frame = vec![0; 24 + 512];
+            frame[7] = ends;
+            frame[8..16].fill(salt);
+            frame
+        };
+        let mut head = vec![0; 32];
+        head[10] = 2;
+        head[16..24].fill(7);
+        let wal = [
+            head,
+            frame(0, 7),
+            frame(1, 7),
+            frame(0, 7),
+            frame(3, 7),
+            frame(9, 6),
+        ]
+        .concat();
+        assert_eq!(last_commit(&wal), 32 + 2 * 536);
+        assert_eq!(last_commit(&wal[..32 + 2 * 536]), 32);
+        assert_eq!(last_commit(&wal[..32]), 32);
+    }
 }

@@ -2,11 +2,11 @@
 
 use super::Outcome;
 use super::consumer::ConsumerPlan;
-use super::daemon::Setup;
+use super::daemon::{Daemon, Setup};
 use super::judge::{Judged, judge};
 use super::load::{Load, drain_all};
 use super::producer::ProducerPlan;
-use super::record::{Recorder, What, merge};
+use super::record::{Event, Recorder, What, merge};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -47,7 +47,8 @@ pub struct Full {
     pub accepted: u64,
     /// What refused messages were told.
     pub condition: String,
-    /// From the first sign of trouble (no message accepted for it) to the first refusal.
+    /// From the last accepted message until all producers were refused, or a second when some were
+    /// held back instead.
     pub to_refuse: Duration,
     /// Messages that consumers settled while the disk was full.
     pub drained: u64,
@@ -57,42 +58,30 @@ pub struct Full {
     pub verdict: Judged,
 }
 
-/// Fills a disk of `size_mib` until messages are refused, lets consumers drain half of them, gives
-/// space back, goes on, kills, starts, drains and judges.
-pub fn full_disk(setup: &Setup, size_mib: u32) -> Outcome<Full> {
+/// Fills a disk of `size_mib`, two fifths of which something else takes, until messages are refused:
+/// because `free_min_mib` are left, or because nothing is. Lets consumers drain half of them, gives
+/// the rest back, goes on, kills, starts, drains and judges.
+pub fn full_disk(setup: &Setup, size_mib: u32, free_min_mib: u32) -> Outcome<Full> {
+    let mut setup = setup.clone();
+    let limit = format!("[limits]\ndisk_free_min = \"{free_min_mib}MiB\"\n");
+    setup.extra.push_str(&limit);
     let disk = SmallDisk::mount(setup.data(), size_mib)?;
     let filler = setup.data().join("filler");
-    fs::write(&filler, vec![0; 4 << 20]).map_err(|e| e.to_string())?;
+    let part = vec![0; (size_mib as usize) * 410_000];
+    fs::write(&filler, part).map_err(|e| e.to_string())?;
     let mut full = Full::default();
     let mut daemon = setup.start()?;
     let epoch = Instant::now();
     let mut nemesis = Recorder::new(epoch, "nemesis");
     let producers = [0, 1].map(|id| ProducerPlan {
-        size: 1_000,
+        size: 8_000,
         is_stopped_by_refusal: true,
         ..ProducerPlan::new(id, QUEUE)
     });
-    let load = Load::start(daemon.port, epoch, &producers, &[]);
-    let (mut last, mut since) = (0, Instant::now());
-    while !load.is_produced() {
-        let now = load.accepted();
-        if now != last {
-            (last, since) = (now, Instant::now());
-        }
-        if since.elapsed() > Duration::from_secs(30) {
-            return Err(format!(
-                "{now} accepted, then neither taken nor refused\n{}",
-                daemon.log()
-            ));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    full.to_refuse = since.elapsed();
-    let seen = load.join();
-    full.accepted = seen.accepted();
-    let conditions = seen.produced.iter().map(|p| p.condition.clone());
-    full.condition = conditions.max().unwrap_or_default();
-    let mut events = seen.events;
+    let filling = Load::start(daemon.port, epoch, &producers, &[]);
+    let mut events = vec![];
+    full.to_refuse = refuses(&daemon, epoch, &filling, &mut full.condition, &mut events)?;
+    full.accepted = filling.accepted();
     // Consumers settle as long as there is something, room or not.
     let consumers = [ConsumerPlan {
         is_second: true,
@@ -119,6 +108,8 @@ pub fn full_disk(setup: &Setup, size_mib: u32) -> Outcome<Full> {
     events.extend(seen.events);
     fs::remove_file(&filler).map_err(|e| e.to_string())?;
     full.to_resume = resumes(&daemon, epoch, &mut events)?;
+    // Who was held back has an answer now.
+    events.extend(filling.stop().events);
     nemesis.note(What::Harm("kill9"));
     daemon.kill()?;
     let mut daemon = setup.start()?;
@@ -131,12 +122,42 @@ pub fn full_disk(setup: &Setup, size_mib: u32) -> Outcome<Full> {
     Ok(full)
 }
 
-/// Publishes until something is accepted again.
-fn resumes(
-    daemon: &super::daemon::Daemon,
+/// Waits until producers are refused, or not answered for a second: what was on its way when the
+/// disk was full may wait for room, what comes then must be refused.
+fn refuses(
+    daemon: &Daemon,
     epoch: Instant,
-    events: &mut Vec<Vec<super::record::Event>>,
+    filling: &Load,
+    condition: &mut String,
+    events: &mut Vec<Vec<Event>>,
 ) -> Outcome<Duration> {
+    let (mut last, mut since) = (0, Instant::now());
+    while !filling.is_produced() && since.elapsed() < Duration::from_secs(1) {
+        let now = filling.accepted();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let to_refuse = since.elapsed();
+    let plan = ProducerPlan {
+        count: Some(20),
+        is_stopped_by_refusal: true,
+        ..ProducerPlan::new(4, QUEUE)
+    };
+    let seen = Load::start(daemon.port, epoch, &[plan], &[]).join();
+    events.extend(seen.events);
+    match seen.produced.first() {
+        Some(late) if late.refused > 0 && late.accepted == 0 => {
+            condition.clone_from(&late.condition);
+            Ok(to_refuse)
+        }
+        other => Err(format!("on a full disk: {other:?}\n{}", daemon.log())),
+    }
+}
+
+/// Publishes until something is accepted again.
+fn resumes(daemon: &Daemon, epoch: Instant, events: &mut Vec<Vec<Event>>) -> Outcome<Duration> {
     let began = Instant::now();
     for n in 0.. {
         let plan = ProducerPlan {

@@ -262,6 +262,8 @@ pub fn terminate(setup: &Setup, clients: usize) -> Outcome<Ended> {
         client.flush()?;
         all.push(client);
     }
+    // Longer than the daemon lingers: also who was silent must be told.
+    std::thread::sleep(Duration::from_millis(2_500));
     let began = Instant::now();
     daemon.signal("TERM")?;
     let status = daemon.wait(Duration::from_secs(60))?;
@@ -273,7 +275,10 @@ pub fn terminate(setup: &Setup, clients: usize) -> Outcome<Ended> {
     for (n, mut client) in all.into_iter().enumerate() {
         match client.wait_for("close", Duration::from_secs(10)) {
             Err(Lost::Closed(condition)) if condition == "amqp:connection:forced" => told += 1,
-            other => return Err(format!("client {n} was told {other:?}")),
+            other => {
+                let port = client.local_port();
+                return Err(format!("client {n} at port {port} was told {other:?}"));
+            }
         }
     }
     Ok(Ended { took, told })
