@@ -48,6 +48,9 @@ struct Args {
     /// print what faces and broker say to each other
     #[argh(switch)]
     trace: bool,
+    /// judge the history in this file, and run nothing
+    #[argh(option)]
+    check: Option<String>,
     /// after a failure, look for a smaller run that fails alike
     #[argh(switch)]
     shrink: bool,
@@ -76,6 +79,9 @@ fn size(args: &Args) -> Size {
 }
 
 fn start(args: &Args) -> Result<bool, String> {
+    if let Some(path) = &args.check {
+        return judge(path);
+    }
     if args.planted {
         return find_planted(args);
     }
@@ -105,6 +111,23 @@ fn start(args: &Args) -> Result<bool, String> {
         println!("smaller: qq-sim {}", smaller.arguments(size(args)));
     }
     Ok(false)
+}
+
+/// Judges a history that is in a file.
+fn judge(path: &str) -> Result<bool, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty());
+    let events: Result<Vec<_>, _> = lines
+        .map(|(at, line)| {
+            history::parse(line).map_err(|error| format!("{path}, line {}: {error}", at + 1))
+        })
+        .collect();
+    let report = history::check(&events?);
+    println!("{report}");
+    Ok(report.verdict() == history::Verdict::Valid)
 }
 
 fn tell(plan: &Plan, report: &Report, seconds: f64) {

@@ -403,7 +403,10 @@ pub fn check(events: &[Event]) -> Report {
 /// Each delivery by itself: was it sent, is it the same, does it belong here?
 fn check_deliveries(tables: &Tables<'_>, m: &str, given: &[usize], report: &mut Report) {
     let Some(sent) = tables.sent.get(m) else {
-        return report.add(Class::Phantom, format!("{m} was never sent"));
+        for _ in given {
+            report.add(Class::Phantom, format!("{m} was never sent"));
+        }
+        return;
     };
     let dlq = tables.rules_of(sent.q).dlq;
     for given in given.iter().map(|at| &tables.given[*at]) {

@@ -178,7 +178,8 @@ impl Broker {
     pub(super) fn answer_drain(&mut self, consumer_slot: usize) {
         let consumer = &mut self.consumers[consumer_slot];
         consumer.is_draining = false;
-        if !is_planted(Bug::DrainKeepsCredit) {
+        let keeps_credit = is_planted(Bug::DrainKeepsCredit);
+        if !keeps_credit {
             consumer.limit = consumer.limit.min(consumer.sent);
         }
         let notice = Notice::Drained {
@@ -188,7 +189,7 @@ impl Broker {
         self.conns.tell(consumer.conn, notice);
         let queue = &mut self.queues[consumer.queue];
         queue.draining.retain(|other| *other != consumer_slot);
-        if consumer.is_in_ring {
+        if consumer.is_in_ring && !keeps_credit {
             consumer.is_in_ring = false;
             queue.ring.retain(|other| *other != consumer_slot);
             queue.browse_ring.retain(|other| *other != consumer_slot);
