@@ -30,7 +30,9 @@ mod tests;
 
 pub use api::{Action, Event, Now};
 pub use counters::{Counters, QueueCounters};
-pub use spec::{BrokerConfig, Limits, Overflow, Paging, QueueSpec};
+pub use spec::{
+    Backoff, BrokerConfig, FailurePolicy, Limits, Overflow, PRIORITY_LEVELS_MAX, Paging, QueueSpec,
+};
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;

@@ -15,6 +15,34 @@ pub enum Overflow {
     RejectDlx,
 }
 
+/// What becomes of a message that was tried too often, that a consumer rejected, or whose time is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailurePolicy {
+    /// It becomes a dead letter.
+    #[default]
+    Dlq,
+    /// It is dropped.
+    Drop,
+    /// It is tried for ever; when it is rejected or expires, it becomes a dead letter.
+    Infinite,
+}
+
+/// How the wait between attempts grows: from `min_ms`, times `factor` with each, up to `max_ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Backoff {
+    /// The wait after the first failed attempt, milliseconds.
+    pub min_ms: u64,
+    /// The longest wait, milliseconds.
+    pub max_ms: u64,
+    /// By how much it grows.
+    pub factor: u32,
+}
+
+/// Levels of priority that a queue can have.
+pub const PRIORITY_LEVELS_MAX: u8 = 32;
+
 /// The definition of a queue. Two declarations are the same when these are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,10 +70,48 @@ pub struct QueueSpec {
     /// What happens when it is full.
     #[serde(default)]
     pub overflow: Overflow,
+    /// Deleted when it had no consumer and was not declared for so many milliseconds; at least 1.
+    #[serde(default)]
+    pub expires_ms: Option<u64>,
+    /// Strict levels of priority, up to [`PRIORITY_LEVELS_MAX`]; 0 = first come, first served.
+    #[serde(default)]
+    pub max_priority: u8,
+    /// Failed attempts on this queue after which the failure policy applies; 0 = no limit.
+    #[serde(default = "deliveries_max")]
+    pub max_deliveries: u32,
+    /// What becomes of messages that cannot be consumed.
+    #[serde(default)]
+    pub failure_policy: FailurePolicy,
+    /// Where dead letters go; none = to the queue `<name>.dlq`, which is made when it is needed.
+    #[serde(default)]
+    pub dead_letter_exchange: Option<String>,
+    /// The routing key of dead letters; none = the one that they came with.
+    #[serde(default)]
+    pub dead_letter_routing_key: Option<String>,
+    /// How long a message waits after a failed attempt; none = not at all.
+    #[serde(default)]
+    pub retry_backoff: Option<Backoff>,
+    /// How long a consumer may hold a message, milliseconds; none = as long as it likes.
+    #[serde(default)]
+    pub lock_timeout_ms: Option<u64>,
+    /// One consumer at a time.
+    #[serde(default)]
+    pub single_active_consumer: bool,
+    /// How long duplicates are recognised, milliseconds.
+    #[serde(default = "dedup_window_ms")]
+    pub dedup_window_ms: u64,
 }
 
 fn yes() -> bool {
     true
+}
+
+fn deliveries_max() -> u32 {
+    5
+}
+
+fn dedup_window_ms() -> u64 {
+    300_000
 }
 
 impl QueueSpec {
@@ -61,6 +127,16 @@ impl QueueSpec {
             max_length: None,
             max_bytes: None,
             overflow: Overflow::Reject,
+            expires_ms: None,
+            max_priority: 0,
+            max_deliveries: deliveries_max(),
+            failure_policy: FailurePolicy::default(),
+            dead_letter_exchange: None,
+            dead_letter_routing_key: None,
+            retry_backoff: None,
+            lock_timeout_ms: None,
+            single_active_consumer: false,
+            dedup_window_ms: dedup_window_ms(),
         }
     }
 }

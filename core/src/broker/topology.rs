@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Broker, QueueSpec, quoted};
+use super::{Broker, PRIORITY_LEVELS_MAX, QueueSpec, quoted};
 use crate::queue::Queue;
 use crate::store::Op;
 use crate::vocab::{ConnId, QueueId, Reason, Refusal};
@@ -35,6 +35,55 @@ impl QueueSpec {
         name.starts_with("amq.") || name.starts_with('_')
     }
 
+    /// Checks the fields other than the name.
+    ///
+    /// # Errors
+    /// `Invalid` for values that no queue can have, `NotImplemented` for what this version does not offer.
+    pub fn check_fields(&self) -> Result<(), Refusal> {
+        let plain = Self::new("");
+        let refuse = |reason, rule: &str| {
+            let text = format!("the queue {}: {rule}", quoted(&self.name));
+            Err(Refusal { reason, text })
+        };
+        if self.max_priority > PRIORITY_LEVELS_MAX {
+            return refuse(Reason::Invalid, "max_priority is 32 at most");
+        }
+        if self.expires_ms == Some(0) {
+            return refuse(Reason::Invalid, "expires_ms must be 1 at least");
+        }
+        if self.lock_timeout_ms == Some(0) {
+            return refuse(Reason::Invalid, "lock_timeout_ms must be 1 at least");
+        }
+        let backoff = self.retry_backoff;
+        if backoff.is_some_and(|wait| wait.min_ms > wait.max_ms || wait.factor == 0) {
+            let rule = "retry_backoff needs a min of at most its max and a factor of 1 at least";
+            return refuse(Reason::Invalid, rule);
+        }
+        let later = [
+            ("expires", self.expires_ms.is_some()),
+            ("max_priority", self.max_priority > 0),
+            ("dead_letter_exchange", self.dead_letter_exchange.is_some()),
+            (
+                "dead_letter_routing_key",
+                self.dead_letter_routing_key.is_some(),
+            ),
+            ("retry_backoff", self.retry_backoff.is_some()),
+            ("lock_timeout", self.lock_timeout_ms.is_some()),
+            ("single_active_consumer", self.single_active_consumer),
+            (
+                "dedup_window",
+                self.dedup_window_ms != plain.dedup_window_ms,
+            ),
+        ];
+        match later.into_iter().find(|(_, is_set)| *is_set) {
+            Some((field, _)) => refuse(
+                Reason::NotImplemented,
+                &format!("{field} is not offered yet"),
+            ),
+            None => Ok(()),
+        }
+    }
+
     /// The name of the first field in which two definitions differ.
     fn difference(&self, other: &Self) -> Option<&'static str> {
         [
@@ -48,6 +97,37 @@ impl QueueSpec {
             ("max_length", self.max_length == other.max_length),
             ("max_bytes", self.max_bytes == other.max_bytes),
             ("overflow", self.overflow == other.overflow),
+            ("expires_ms", self.expires_ms == other.expires_ms),
+            ("max_priority", self.max_priority == other.max_priority),
+            (
+                "max_deliveries",
+                self.max_deliveries == other.max_deliveries,
+            ),
+            (
+                "failure_policy",
+                self.failure_policy == other.failure_policy,
+            ),
+            (
+                "dead_letter_exchange",
+                self.dead_letter_exchange == other.dead_letter_exchange,
+            ),
+            (
+                "dead_letter_routing_key",
+                self.dead_letter_routing_key == other.dead_letter_routing_key,
+            ),
+            ("retry_backoff", self.retry_backoff == other.retry_backoff),
+            (
+                "lock_timeout_ms",
+                self.lock_timeout_ms == other.lock_timeout_ms,
+            ),
+            (
+                "single_active_consumer",
+                self.single_active_consumer == other.single_active_consumer,
+            ),
+            (
+                "dedup_window_ms",
+                self.dedup_window_ms == other.dedup_window_ms,
+            ),
         ]
         .into_iter()
         .find_map(|(field, is_same)| (!is_same).then_some(field))
@@ -78,6 +158,7 @@ impl Broker {
                 text,
             });
         }
+        spec.check_fields()?;
         if spec.exclusive && !owner.is_some_and(|owner| self.conn_slots.contains_key(&owner)) {
             let text = format!(
                 "the queue {} is exclusive but no connection declares it",

@@ -196,3 +196,41 @@ fn queues_and_their_names_are_limited() {
         );
     }
 }
+
+#[test]
+fn fields_that_no_queue_can_have_or_that_are_not_offered_are_refused() {
+    let mut rig = Rig::with_q();
+    let mut declare = |change: fn(&mut QueueSpec)| {
+        let mut spec = QueueSpec::new("odd");
+        change(&mut spec);
+        let refused = rig.broker.declare_queue(spec, None);
+        refused.expect_err("it cannot be").reason
+    };
+    assert_eq!(declare(|spec| spec.max_priority = 33), Reason::Invalid);
+    assert_eq!(declare(|spec| spec.expires_ms = Some(0)), Reason::Invalid);
+    let inverted = crate::broker::Backoff {
+        min_ms: 2,
+        max_ms: 1,
+        factor: 2,
+    };
+    let mut spec = QueueSpec::new("odd");
+    spec.retry_backoff = Some(inverted);
+    assert_eq!(spec.check_fields().unwrap_err().reason, Reason::Invalid);
+    assert_eq!(
+        declare(|spec| spec.single_active_consumer = true),
+        Reason::NotImplemented
+    );
+}
+
+#[test]
+fn a_definition_without_the_newer_fields_reads_as_the_defaults() {
+    let read: QueueSpec = serde_json::from_str(r#"{"name":"q","max_length":3}"#).unwrap();
+    assert_eq!(
+        read,
+        QueueSpec {
+            max_length: Some(3),
+            ..QueueSpec::new("q")
+        }
+    );
+    assert_eq!(read.max_deliveries, 5);
+}
