@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use qq_core::broker::QueueSpec;
+use qq_core::route::{BindingSpec, ExchangeSpec};
 use qq_core::store::{Fetch, Op, StoredMessage};
 use qq_core::vocab::{Message, QueueId, Seq};
 
@@ -55,6 +56,9 @@ struct Queue {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
+    exchanges: BTreeMap<String, Arc<ExchangeSpec>>,
+    /// In the order in which they were made.
+    bindings: Vec<Arc<BindingSpec>>,
     queues: BTreeMap<QueueId, Queue>,
     bytes: usize,
 }
@@ -109,6 +113,14 @@ impl Table {
                     self.bytes -= freed.sum::<usize>();
                 }
             }
+            Op::ExchangeDeclared { spec } => {
+                self.exchanges.insert(spec.name.clone(), Arc::clone(spec));
+            }
+            Op::ExchangeDeleted { name } => {
+                self.exchanges.remove(name);
+            }
+            Op::Bound { spec } => self.bindings.push(Arc::clone(spec)),
+            Op::Unbound { spec } => self.bindings.retain(|known| known != spec),
             Op::Enqueued(stored) => self.enqueue(stored),
             Op::Counted { queue, next } => {
                 if let Some(found) = self.queues.get_mut(queue) {
@@ -157,6 +169,10 @@ impl Table {
     /// Operations that make this table from an empty one.
     pub(crate) fn ops(&self) -> Vec<Op> {
         let mut ops = Vec::new();
+        for spec in self.exchanges.values() {
+            let spec = Arc::clone(spec);
+            ops.push(Op::ExchangeDeclared { spec });
+        }
         for (id, queue) in &self.queues {
             let spec = Arc::clone(&queue.spec);
             ops.push(Op::QueueDeclared { queue: *id, spec });
@@ -166,6 +182,10 @@ impl Table {
             }
             let next = queue.next;
             ops.push(Op::Counted { queue: *id, next });
+        }
+        for spec in &self.bindings {
+            let spec = Arc::clone(spec);
+            ops.push(Op::Bound { spec });
         }
         ops
     }

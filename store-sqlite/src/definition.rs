@@ -3,16 +3,23 @@
 use std::sync::Arc;
 
 use qq_core::broker::QueueSpec;
+use qq_core::store::Op;
 use qq_core::store::codec::{Reader, put_varint};
 use qq_core::vocab::QueueId;
+
+use crate::topology;
 
 /// A queue: its name in the table is the store's own number for it, its value the queue's id and its specification.
 pub(crate) const QUEUE: u8 = 1;
 /// The next position of a queue of which no row of the journal tells.
 pub(crate) const COUNT: u8 = 2;
+/// An exchange with a name: its name in the table is a number as of a queue, its value the specification.
+pub(crate) const EXCHANGE: u8 = 3;
+/// A binding: in the same way.
+pub(crate) const BINDING: u8 = 4;
 
 /// Appends the checksum, which covers kind and name.
-fn seal(kind: u8, name: u64, mut value: Vec<u8>) -> (Vec<u8>, u32) {
+pub(crate) fn seal(kind: u8, name: u64, mut value: Vec<u8>) -> (Vec<u8>, u32) {
     let crc = value_crc(kind, name, &value);
     value.extend_from_slice(&crc.to_le_bytes());
     (value, crc)
@@ -50,6 +57,17 @@ pub(crate) fn read_queue(value: &[u8]) -> Result<(QueueId, Arc<QueueSpec>), Stri
     let id = reader.varint().map_err(|e| e.to_string())?;
     let spec = serde_json::from_slice(reader.rest()).map_err(|e| e.to_string())?;
     Ok((QueueId(id), Arc::new(spec)))
+}
+
+/// The operation that makes what a row without its checksum describes; not for counts.
+///
+/// # Errors
+/// What is wrong, for people.
+pub(crate) fn read_op(kind: u8, value: &[u8]) -> Result<Op, String> {
+    if kind == QUEUE {
+        return read_queue(value).map(|(queue, spec)| Op::QueueDeclared { queue, spec });
+    }
+    topology::read_op(kind, value)
 }
 
 /// The value of a count: next position and next number of the queue.

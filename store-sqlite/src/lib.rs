@@ -35,6 +35,7 @@ mod state;
 mod store;
 mod survey;
 mod tend;
+mod topology;
 mod upkeep;
 mod walscan;
 

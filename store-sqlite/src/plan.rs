@@ -16,6 +16,7 @@ use crate::gone::{Gone, GoneChange};
 use crate::index::{Index, Left, Run};
 use crate::row::{Ack, Head, Record, Return, Returned, Section, put_record};
 use crate::state::State;
+use crate::topology::{Change, Topology};
 
 /// A body that has reached so many bytes takes no further message.
 pub(crate) const BODY_BYTES_MAX: usize = 128 << 10;
@@ -65,6 +66,7 @@ pub(crate) struct Book {
     pub(crate) gone: Gone,
     /// Checksums of all definitions.
     pub(crate) definitions: BTreeMap<(u8, u64), u32>,
+    pub(crate) topology: Topology,
     /// Kept for its memory.
     scratch: Vec<u8>,
 }
@@ -164,6 +166,10 @@ impl Book {
                     work.touched.push(slot);
                 }
             }
+            Op::ExchangeDeclared { .. }
+            | Op::ExchangeDeleted { .. }
+            | Op::Bound { .. }
+            | Op::Unbound { .. } => self.take_topology(&op, plan),
             Op::QueueDeclared { queue, spec } => {
                 self.end_removal(work);
                 let key = match self.index.queue(queue) {
@@ -192,6 +198,21 @@ impl Book {
             }
         }
         Ok(())
+    }
+
+    fn take_topology(&mut self, op: &Op, plan: &mut Plan) {
+        let key_next = &mut self.state.key_next;
+        let change = match op {
+            Op::ExchangeDeclared { spec } => Some(self.topology.declare(spec, key_next)),
+            Op::ExchangeDeleted { name } => self.topology.delete(name),
+            Op::Bound { spec } => Some(self.topology.bind(spec, key_next)),
+            Op::Unbound { spec } => self.topology.unbind(spec),
+            _ => None,
+        };
+        if let Some(Change { kind, key, value }) = change {
+            let value = value.map(|value| definition::seal(kind, key, value));
+            self.define(kind, key, value, plan);
+        }
     }
 
     fn take_message(&mut self, stored: StoredMessage, work: &mut Work) -> Result<(), StoreError> {

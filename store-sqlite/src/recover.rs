@@ -123,7 +123,11 @@ impl Loader {
                         (queue.seq_next, queue.ord_next) = (seq_next, ord_next);
                     }
                 }
-                _ => return Err(damaged(&"a newer version wrote it")),
+                _ => self
+                    .book
+                    .topology
+                    .load(kind, name, content)
+                    .map_err(|e| damaged(&e))?,
             }
         }
         if sum.definitions_sum != self.book.state.definitions_sum {
@@ -445,24 +449,27 @@ impl SqliteStore {
         Ok(())
     }
 
+    /// Bindings last, when both their ends are there.
     fn replay_definitions(&self, each: &mut dyn FnMut(Op)) -> Result<(), StoreError> {
-        let mut select = self
-            .conn
-            .prepare("SELECT name, value FROM definition WHERE kind = ?1 ORDER BY name")
-            .map_err(|e| unreadable(&e))?;
-        let mut rows = select
-            .query([definition::QUEUE])
-            .map_err(|e| unreadable(&e))?;
-        while let Some(row) = rows.next().map_err(|e| unreadable(&e))? {
-            let (name, value) = (|| Ok((number(row, 0)?, row.get::<_, Vec<u8>>(1)?)))()
-                .map_err(|e: rusqlite::Error| unreadable(&e))?;
-            let (queue, spec) = definition::unseal(definition::QUEUE, name, &value)
-                .ok_or_else(|| "its checksum is wrong".to_string())
-                .and_then(|(content, _)| definition::read_queue(content))
-                .map_err(|e| {
-                    StoreError::damaged(format!("queue {name} of table definition: {e}"))
-                })?;
-            each(Op::QueueDeclared { queue, spec });
+        for kind in [definition::EXCHANGE, definition::QUEUE, definition::BINDING] {
+            let mut select = self
+                .conn
+                .prepare("SELECT name, value FROM definition WHERE kind = ?1 ORDER BY name")
+                .map_err(|e| unreadable(&e))?;
+            let mut rows = select.query([kind]).map_err(|e| unreadable(&e))?;
+            while let Some(row) = rows.next().map_err(|e| unreadable(&e))? {
+                let (name, value) = (|| Ok((number(row, 0)?, row.get::<_, Vec<u8>>(1)?)))()
+                    .map_err(|e: rusqlite::Error| unreadable(&e))?;
+                let op = definition::unseal(kind, name, &value)
+                    .ok_or_else(|| "its checksum is wrong".to_string())
+                    .and_then(|(content, _)| definition::read_op(kind, content))
+                    .map_err(|e| {
+                        StoreError::damaged(format!(
+                            "kind {kind}, name {name} of table definition: {e}"
+                        ))
+                    })?;
+                each(op);
+            }
         }
         Ok(())
     }

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use qq_core::broker::QueueSpec;
+use qq_core::store::Op;
 use qq_core::store::codec::Reader;
 use qq_core::vocab::QueueId;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::definition;
+
 use crate::ranges::Ranges;
 use crate::report::{Lost, Report};
 use crate::row::{Head, Record, Returned, checked_crc, next_record, read_record};
 use crate::state::State;
+use crate::topology;
 
 /// Lines of one kind of damage; more of it is summed up.
 const LINES_MAX: usize = 200;
@@ -35,6 +38,8 @@ pub(crate) struct Survey {
     pub(crate) state: Option<State>,
     /// By the store's own number.
     pub(crate) queues: BTreeMap<u64, (QueueId, Arc<QueueSpec>)>,
+    /// What declares the exchanges and bindings, each exchange before any binding.
+    pub(crate) topology: Vec<Op>,
     /// Queues whose definition is damaged or missing.
     pub(crate) nameless: Vec<u64>,
     pub(crate) seq_next: BTreeMap<u64, u64>,
@@ -124,7 +129,9 @@ impl Survey {
                         self.seq_next.insert(name, seq_next);
                     })
                     .ok_or_else(|| "it cannot be read".into()),
-                _ => Err("a newer version wrote it".into()),
+                (_, Some((content, _))) => topology::read_op(kind, content).map(|op| {
+                    self.topology.push(op);
+                }),
             };
             if let Err(text) = read {
                 self.damage(format!(

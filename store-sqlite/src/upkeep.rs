@@ -354,6 +354,7 @@ impl Rescue {
         for key in survey.queues.keys().chain(&survey.nameless) {
             self.declare(survey, *key);
         }
+        self.ops.extend(survey.topology.iter().cloned());
     }
 
     fn take(&mut self, survey: &Survey, record: &Record<'_>) {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use common::{Dir, Model, fetch, message};
 use proptest::prelude::*;
 use qq_core::broker::QueueSpec;
+use qq_core::route::{BindingSpec, Datum, ExchangeKind, ExchangeSpec, TypedDatum};
 use qq_core::store::{Batch, BatchId, Op, Store, StoredMessage};
 use qq_core::vocab::{QueueId, Seq};
 use qq_store_sqlite::SqliteStore;
@@ -31,6 +32,8 @@ enum Step {
     /// A position that may be there or not.
     RemoveAny(usize, u64),
     Return(usize, u8, bool),
+    /// An exchange or a binding comes or goes.
+    Topology(u8),
     EndBatch,
     Flush,
     Tend(u8),
@@ -50,6 +53,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         5 => (queue.clone(), 1..20u8).prop_map(|(q, n)| Step::RemoveSome(q, n)),
         3 => (queue.clone(), 0..500u64).prop_map(|(q, s)| Step::RemoveAny(q, s)),
         10 => (queue.clone(), 0..8u8, any::<bool>()).prop_map(|(q, n, a)| Step::Return(q, n, a)),
+        5 => (0..32u8).prop_map(Step::Topology),
         10 => Just(Step::EndBatch),
         20 => Just(Step::Flush),
         8 => (1..20u8).prop_map(Step::Tend),
@@ -175,6 +179,37 @@ impl Run {
         }
     }
 
+    /// Declares and deletes the same few exchanges and bindings again and again.
+    fn change_topology(&mut self, change: u8) {
+        let number = change >> 2;
+        let exchange = ExchangeSpec::new(format!("exchange {number}"), ExchangeKind::Headers);
+        let mut binding = BindingSpec::to_queue(&exchange.name, "queue 1", "key");
+        let share = f64::from(number) / 7.0;
+        binding.arguments = [
+            ("share".to_owned(), Datum::Float(share)),
+            (
+                "large".to_owned(),
+                Datum::Uint(u64::MAX - u64::from(number)),
+            ),
+            (
+                "uuid".to_owned(),
+                Datum::Typed(TypedDatum::Uuid([number; 16])),
+            ),
+        ]
+        .into();
+        let spec = Arc::new(binding);
+        self.op(match change & 3 {
+            0 => Op::ExchangeDeclared {
+                spec: Arc::new(exchange),
+            },
+            1 => Op::ExchangeDeleted {
+                name: exchange.name,
+            },
+            2 => Op::Bound { spec },
+            _ => Op::Unbound { spec },
+        });
+    }
+
     fn step(&mut self, step: &Step) {
         match step {
             Step::Declare => {
@@ -230,6 +265,7 @@ impl Run {
                     }
                 }
             }
+            Step::Topology(change) => self.change_topology(*change),
             Step::EndBatch => self.end_batch(),
             Step::Flush => self.flush(),
             Step::Tend(steps) => {

@@ -5,8 +5,10 @@ mod common;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use common::{Dir, Model, declared, enqueued, fetch, put, removed, tend_all};
+use qq_core::route::{BindingSpec, ExchangeKind, ExchangeSpec};
 use qq_core::store::{Op, Store, StoreFault};
 use qq_core::vocab::{QueueId, Seq};
 use qq_store_sqlite::{FORMAT, SqliteStore, StoreConfig, backup, check, restore, salvage};
@@ -19,7 +21,17 @@ fn filled(dir: &Dir) -> (SqliteStore, Model) {
         ops.iter().for_each(|op| model.apply(op));
         put(&mut store, id, ops).expect("it is written");
     };
-    commit(1, vec![declared(1), declared(2)]);
+    let exchange = Arc::new(ExchangeSpec::new("logs", ExchangeKind::Topic));
+    let binding = Arc::new(BindingSpec::to_queue("logs", "queue 1", "a.#"));
+    commit(
+        1,
+        vec![
+            declared(1),
+            declared(2),
+            Op::ExchangeDeclared { spec: exchange },
+            Op::Bound { spec: binding },
+        ],
+    );
     for round in 0..10 {
         let ops = (0..50).flat_map(|n| (1..=2).map(move |q| enqueued(q, round * 50 + n, 200)));
         commit(round + 2, ops.collect());

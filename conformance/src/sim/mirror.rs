@@ -37,6 +37,8 @@ pub(super) struct KeptQueue {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct State {
     pub(super) queues: BTreeMap<QueueId, KeptQueue>,
+    /// What declares the exchanges and bindings that are there.
+    topology: BTreeMap<String, Op>,
 }
 
 impl State {
@@ -58,6 +60,10 @@ impl State {
                     return Err(format!("queue {} is deleted and is not there", queue.0));
                 }
             }
+            Op::ExchangeDeclared { spec } => self.declare(&spec.name, op)?,
+            Op::ExchangeDeleted { name } => self.undeclare(name)?,
+            Op::Bound { spec } => self.declare(&format!("{spec:?}"), op)?,
+            Op::Unbound { spec } => self.undeclare(&format!("{spec:?}"))?,
             Op::Enqueued(stored) => {
                 for (queue, seq) in &stored.places {
                     let kept = Kept {
@@ -106,6 +112,20 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    fn declare(&mut self, name: &str, op: &Op) -> Result<(), String> {
+        match self.topology.insert(name.to_owned(), op.clone()) {
+            Some(_) => Err(format!("{name} is declared twice")),
+            None => Ok(()),
+        }
+    }
+
+    fn undeclare(&mut self, name: &str) -> Result<(), String> {
+        match self.topology.remove(name) {
+            Some(_) => Ok(()),
+            None => Err(format!("{name} goes and is not there")),
+        }
     }
 
     fn queue(&mut self, queue: QueueId) -> Result<&mut KeptQueue, String> {

@@ -145,6 +145,8 @@ impl Broker {
         for (conn, port) in ports {
             self.evict(at, conn, port, refusal.clone());
         }
+        let removed = self.exchanges.apply_queue_deleted(id);
+        self.note_removed(at, &removed);
         if is_durable {
             self.gate.add(Op::QueueDeleted { queue: id });
         }

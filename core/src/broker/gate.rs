@@ -49,6 +49,12 @@ impl Gate {
         self.open.id
     }
 
+    /// The batch that the next operation goes into.
+    #[inline]
+    pub(super) fn open_batch(&self) -> BatchId {
+        self.open.id
+    }
+
     /// Operations of the open batch.
     pub(super) fn open_len(&self) -> usize {
         self.open.ops.len()

@@ -13,6 +13,8 @@ mod close;
 mod conn;
 mod counters;
 mod dispatch;
+mod exchange;
+mod fanout;
 mod gate;
 mod open;
 mod paging;
@@ -20,6 +22,7 @@ mod ports;
 mod pressure;
 mod publish;
 mod recover;
+mod routing;
 mod settle;
 mod spec;
 mod timers;
@@ -43,6 +46,7 @@ use slab::Slab;
 
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Queue};
+use crate::route::{Exchanges, QueueRef, TableLimits};
 use crate::store::StoreEvent;
 use crate::vocab::{Command, ConnId, LinkKey, Notice, QueueId};
 use conn::{Conn, Conns};
@@ -65,6 +69,9 @@ pub struct Broker {
     queue_slots: Map<QueueId, usize>,
     /// The queues that belong to one connection alone.
     exclusive: Map<ConnId, Vec<(usize, QueueId)>>,
+    exchanges: Exchanges,
+    /// Where the message at hand goes.
+    route: Vec<QueueRef>,
     links: Map<(LinkKey, Role), LinkOwner>,
     gate: Gate,
     /// Queues with something to deliver, perhaps.
@@ -98,7 +105,13 @@ impl Broker {
     #[must_use]
     pub fn new(config: BrokerConfig) -> Self {
         let seed = config.hash_seed;
+        let limits = TableLimits {
+            exchanges_max: config.limits.exchanges_max,
+            bindings_max: config.limits.bindings_max,
+        };
         Self {
+            exchanges: Exchanges::new(seed, limits),
+            route: Vec::new(),
             config,
             conns: Conns::default(),
             conn_slots: Map::with_hasher(FixedState::with_seed(seed)),

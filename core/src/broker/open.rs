@@ -4,11 +4,10 @@ use bytes::Bytes;
 
 use super::conn::PortKind;
 use super::paging::damaged;
-use super::ports::{Consumer, LinkOwner, Producer, Reader, Role, Target};
+use super::ports::{Consumer, LastRoute, LinkOwner, Producer, Reader, Role, Target};
 use super::{Broker, QueueSpec, quoted};
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Chunks, Clock, Lifetime};
-use crate::route::is_predeclared;
 use crate::store::BatchId;
 use crate::vocab::{
     Address, ConsumerOpened, ConsumerSpec, LifetimePolicy, LinkKey, NodeKind, Notice, Port,
@@ -35,7 +34,7 @@ impl Broker {
             port,
             key: key.clone(),
             target,
-            last_route: None,
+            last_route: LastRoute::default(),
             run: None,
             held: (BatchId(0), 0),
             may_store: false,
@@ -176,22 +175,6 @@ impl Broker {
         port: Port,
         address: Address,
     ) -> Result<(Target, ProducerOpened), Refusal> {
-        let exchange = |name: String, key: Option<String>| {
-            let target = if name.is_empty() {
-                Target::DefaultExchange {
-                    key: key.map(Bytes::from),
-                }
-            } else {
-                Target::Unbound
-            };
-            (
-                target,
-                ProducerOpened {
-                    kind: NodeKind::Exchange,
-                    name,
-                },
-            )
-        };
         let queue = match address {
             Address::Anonymous => {
                 let opened = ProducerOpened {
@@ -200,14 +183,12 @@ impl Broker {
                 };
                 return Ok((Target::Anonymous, opened));
             }
-            Address::Exchange { name, key } if is_predeclared(&name) => {
-                return Ok(exchange(name, key));
-            }
-            Address::Exchange { name, .. } => return Err(no_exchange(&name)),
+            Address::Exchange { name, key } => return self.resolve_exchange(name, key),
             Address::Name(name)
-                if !self.queue_names.contains_key(&name) && is_predeclared(&name) =>
+                if !self.queue_names.contains_key(&name)
+                    && self.exchanges.find(&name).is_some() =>
             {
-                return Ok(exchange(name, None));
+                return self.resolve_exchange(name, None);
             }
             other => self.resolve_queue(conn, port, other)?,
         };
@@ -219,6 +200,25 @@ impl Broker {
                 name,
             },
         ))
+    }
+
+    fn resolve_exchange(
+        &self,
+        name: String,
+        key: Option<String>,
+    ) -> Result<(Target, ProducerOpened), Refusal> {
+        let key = key.map(Bytes::from);
+        let target = if name.is_empty() {
+            Target::DefaultExchange { key }
+        } else {
+            let id = self
+                .exchanges
+                .find(&name)
+                .ok_or_else(|| no_exchange(&name))?;
+            Target::Exchange { id, key }
+        };
+        let kind = NodeKind::Exchange;
+        Ok((target, ProducerOpened { kind, name }))
     }
 
     fn resolve_source(
@@ -235,7 +235,7 @@ impl Broker {
                     text,
                 })
             }
-            Address::Exchange { name, .. } if is_predeclared(&name) => {
+            Address::Exchange { name, .. } if self.exchanges.find(&name).is_some() => {
                 let text = format!(
                     "receiving from the exchange {} is not offered; receive from a queue",
                     quoted(&name)
@@ -311,7 +311,7 @@ impl Broker {
             .any(|beginning| name.starts_with(beginning.as_str()));
         if !self.config.auto_create_queues || is_excepted || QueueSpec::is_reserved(&name) {
             let text = format!(
-                "no queue or exchange {} exists; declare it as [[queue]] in the configuration, or set \
+                "no queue or exchange {} exists; declare it as [[queue]] or [[exchange]] in the configuration, or set \
                  auto_create_queues = true",
                 quoted(&name)
             );

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::conn::{Conns, PortKind};
 use super::{Broker, Now};
 use crate::queue::{Chunks, Clock, View};
+use crate::route::{ExchangeId, QueueRef};
 use crate::store::BatchId;
-use crate::vocab::{LinkKey, Message, Notice, Outcome, Port, QueueId, Ticket, Verdict};
+use crate::vocab::{LinkKey, Message, Notice, Outcome, Port, Ticket, Verdict};
 
 /// Which end of a link the peer has; part of a link's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,18 +34,40 @@ pub(super) enum Target {
     Queue(usize),
     /// The exchange without a name: to the queue that the key, or else the subject, names.
     DefaultExchange { key: Option<Bytes> },
-    /// An exchange without bindings.
-    Unbound,
+    /// An exchange with a name: to where its bindings lead by the key, or else the subject. Deletion of the exchange
+    /// closes the producer.
+    Exchange { id: ExchangeId, key: Option<Bytes> },
     /// Every message names its own address.
     Anonymous,
 }
 
-/// The queue that a producer's last message went to: usually that of the next one as well.
+/// Until when a remembered route holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Basis {
+    /// As long as its queue is there: it was found by name.
+    Queue,
+    /// Until the bindings change: as long as their generation is this.
+    Topology(u64),
+}
+
+/// Where a producer's last message went: usually the next one goes there as well.
 #[derive(Debug)]
 pub(super) struct LastRoute {
-    pub(super) text: Bytes,
-    pub(super) slot: usize,
-    pub(super) queue: QueueId,
+    /// Its key or address.
+    pub(super) text: Vec<u8>,
+    pub(super) basis: Basis,
+    /// None when nothing is remembered.
+    pub(super) queues: SmallVec<[QueueRef; 1]>,
+}
+
+impl Default for LastRoute {
+    fn default() -> Self {
+        Self {
+            text: Vec::new(),
+            basis: Basis::Queue,
+            queues: SmallVec::new(),
+        }
+    }
 }
 
 /// Verdicts of one kind on tickets without a gap.
@@ -61,7 +85,7 @@ pub(super) struct Producer {
     pub(super) port: Port,
     pub(super) key: Option<LinkKey>,
     pub(super) target: Target,
-    pub(super) last_route: Option<LastRoute>,
+    pub(super) last_route: LastRoute,
     /// Verdicts that are not told yet.
     pub(super) run: Option<Run>,
     /// Where its newest run stands in the open batch: batch and index.

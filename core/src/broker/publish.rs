@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::conn::PortKind;
-use super::ports::{LastRoute, Target};
+use super::ports::Target;
+use super::routing::Route;
 use super::{Broker, Now, Overflow};
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Entry, NEVER_MS};
-use crate::route::is_predeclared;
 use crate::store::{BatchId, Op, StoredMessage};
-use crate::vocab::{Address, Message, Port, QueueId, Reason, Seq, Ticket, Verdict};
+use crate::vocab::{Message, Port, QueueId, Reason, Seq, Ticket, Verdict};
 
 /// A time to live beyond this (about a hundred years) is none: it keeps deadlines far from the end of every clock.
 const TTL_MAX_MS: u64 = 100 * 366 * 24 * 3_600_000;
 
 /// How an accepted message was taken in.
-enum Taken {
+pub(super) enum Taken {
     /// Nothing to wait for.
     Volatile,
     /// The open batch holds it.
@@ -40,11 +38,15 @@ impl Broker {
             return;
         };
         let decided = match self.producers[slot].target {
-            Target::Queue(queue) => Ok(queue),
-            _ => self.decide_route(conn, slot, &message),
+            Target::Queue(queue) => Ok(Route::One(queue)),
+            _ => self.decide_route(now.wall_ms, conn, slot, &message),
         };
-        let producer_verdict = match decided.and_then(|queue| self.enqueue(now, at, queue, message))
-        {
+        let taken = match decided {
+            Ok(Route::One(queue)) => self.enqueue(now, at, queue, message),
+            Ok(Route::Many) => self.enqueue_all(now, at, &message),
+            Err(verdict) => Err(verdict),
+        };
+        let producer_verdict = match taken {
             Ok(Taken::Volatile) => Verdict::Accepted,
             Ok(Taken::Durable) => {
                 let id = self.conns.conn(conn).id;
@@ -56,65 +58,6 @@ impl Broker {
         if self.producers[slot].answer(ticket, producer_verdict, &mut self.conns) {
             self.runs.push(slot);
         }
-    }
-
-    /// The queue for a message whose producer is not bound to one.
-    fn decide_route(
-        &mut self,
-        conn: usize,
-        producer: usize,
-        message: &Message,
-    ) -> Result<usize, Verdict> {
-        let found = &self.producers[producer];
-        let text = match &found.target {
-            Target::Unbound => return Err(Verdict::Unroutable),
-            Target::DefaultExchange { key } => key
-                .as_ref()
-                .or(message.envelope.subject.as_ref())
-                .ok_or(Verdict::Unroutable)?,
-            Target::Anonymous => message
-                .envelope
-                .to
-                .as_ref()
-                .filter(|to| !to.is_empty())
-                .ok_or(Verdict::Rejected(Reason::Invalid))?,
-            Target::Queue(queue) => return Ok(*queue),
-        };
-        if let Some(last) = &found.last_route
-            && last.text == *text
-            && self
-                .queues
-                .get(last.slot)
-                .is_some_and(|queue| queue.id == last.queue)
-        {
-            return Ok(last.slot);
-        }
-        let is_address = matches!(found.target, Target::Anonymous);
-        let text = &text.clone();
-        let name = queue_name(text, is_address, message)?;
-        let slot = match self.queue_names.get(name.as_str()) {
-            Some(slot) => *slot,
-            None if is_address && names_a_queue(text) => {
-                self.auto_create(name).map_err(|_| Verdict::Unroutable)?
-            }
-            None => return Err(Verdict::Unroutable),
-        };
-        let queue = &self.queues[slot];
-        if queue
-            .owner
-            .is_some_and(|owner| owner != self.conns.conn(conn).id)
-        {
-            return Err(Verdict::Rejected(Reason::Locked));
-        }
-        // A copy, since a slice would keep the buffer that the message came in. Not kept where the queue also depends
-        // on the message's subject.
-        let is_fixed = !is_address || !name_depends_on_subject(text);
-        self.producers[producer].last_route = is_fixed.then(|| LastRoute {
-            text: Bytes::copy_from_slice(text),
-            slot,
-            queue: queue.id,
-        });
-        Ok(slot)
     }
 
     /// Puts a message into a queue, if it fits.
@@ -131,17 +74,10 @@ impl Broker {
             return Err(Verdict::Rejected(Reason::LimitExceeded));
         }
         let queue = &mut self.queues[slot];
-        let payload_len = message.payload.len();
-        let drops_head = queue.spec.overflow == Overflow::DropHead;
-        if queue.is_full_for(payload_len) {
-            let fits_alone = queue
-                .spec
-                .max_bytes
-                .is_none_or(|max| payload_len as u64 <= max);
-            if !drops_head || !fits_alone {
-                return Err(Verdict::Rejected(Reason::LimitExceeded));
-            }
+        if !queue.takes(message.payload.len()) {
+            return Err(Verdict::Rejected(Reason::LimitExceeded));
         }
+        let drops_head = queue.spec.overflow == Overflow::DropHead;
         let expires_ms = deadline_ms(now, message.envelope.ttl_ms, queue.spec.message_ttl_ms);
         let is_durable = message.envelope.durable && queue.is_durable;
         let mut entry = Entry::new(message, expires_ms, BatchId(0), is_durable);
@@ -164,15 +100,7 @@ impl Broker {
             }
             self.gate.wake(slot, queue.id);
         }
-        self.bytes += cost;
-        queue.backlog.push(entry, at);
-        if !queue.is_dirty {
-            queue.is_dirty = true;
-            self.dirty.push(slot);
-        }
-        if queue.backlog.expiry_ms() < queue.armed_ms {
-            self.arm(slot);
-        }
+        self.push_entry(at, slot, cost, entry);
         if drops_head {
             self.drop_overflow(slot);
         }
@@ -183,7 +111,22 @@ impl Broker {
         })
     }
 
-    fn drop_overflow(&mut self, slot: usize) {
+    /// Puts an entry at the tail of its queue.
+    #[inline]
+    pub(super) fn push_entry(&mut self, at: Clock, slot: usize, cost: usize, entry: Entry) {
+        let queue = &mut self.queues[slot];
+        self.bytes += cost;
+        queue.backlog.push(entry, at);
+        if !queue.is_dirty {
+            queue.is_dirty = true;
+            self.dirty.push(slot);
+        }
+        if queue.backlog.expiry_ms() < queue.armed_ms {
+            self.arm(slot);
+        }
+    }
+
+    pub(super) fn drop_overflow(&mut self, slot: usize) {
         while self.queues[slot].is_over_limit() {
             let Some(seq) = self.queues[slot].backlog.head() else {
                 break;
@@ -218,7 +161,7 @@ impl Broker {
 }
 
 /// The end of the smaller time to live, rounded up so that nothing expires early.
-fn deadline_ms(now: Now, message_ttl_ms: Option<u64>, queue_ttl_ms: Option<u64>) -> u64 {
+pub(super) fn deadline_ms(now: Now, message_ttl_ms: Option<u64>, queue_ttl_ms: Option<u64>) -> u64 {
     let ttl_ms = match (message_ttl_ms, queue_ttl_ms) {
         (None, None) => return NEVER_MS,
         (Some(a), Some(b)) => a.min(b),
@@ -232,45 +175,4 @@ fn deadline_ms(now: Now, message_ttl_ms: Option<u64>, queue_ttl_ms: Option<u64>)
         return 0;
     }
     now.mono_ms_up().saturating_add(ttl_ms)
-}
-
-/// The name of the queue that a key or an address means.
-fn queue_name(text: &[u8], is_address: bool, message: &Message) -> Result<String, Verdict> {
-    let invalid = Verdict::Rejected(Reason::Invalid);
-    let text = std::str::from_utf8(text).map_err(|_| invalid.clone())?;
-    if !is_address {
-        return Ok(text.to_owned());
-    }
-    match Address::parse(text).map_err(|_| invalid.clone())? {
-        Address::Name(name) | Address::Queue(name) => Ok(name),
-        Address::Exchange { name, key } if name.is_empty() => {
-            match (key, &message.envelope.subject) {
-                (Some(key), _) => Ok(key),
-                (None, Some(subject)) => String::from_utf8(subject.to_vec()).map_err(|_| invalid),
-                (None, None) => Err(Verdict::Unroutable),
-            }
-        }
-        Address::Exchange { name, .. } if is_predeclared(&name) => Err(Verdict::Unroutable),
-        Address::Exchange { .. } | Address::Stream(_) => Err(Verdict::Unroutable),
-        Address::Anonymous | Address::Dynamic { .. } => Err(invalid),
-    }
-}
-
-/// Whether an address names a queue itself, so that the queue may be made for it.
-fn names_a_queue(text: &[u8]) -> bool {
-    std::str::from_utf8(text).is_ok_and(|text| {
-        matches!(
-            Address::parse(text),
-            Ok(Address::Name(_) | Address::Queue(_))
-        )
-    })
-}
-
-fn name_depends_on_subject(text: &[u8]) -> bool {
-    std::str::from_utf8(text).is_ok_and(|text| {
-        matches!(
-            Address::parse(text),
-            Ok(Address::Exchange { key: None, .. })
-        )
-    })
 }

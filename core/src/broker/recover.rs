@@ -6,6 +6,7 @@ use super::{Broker, Now};
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Arrival, Entry, NEVER_MS};
 use crate::store::{BatchId, Op, StoredMessage};
+use crate::vocab::Refusal;
 
 impl Broker {
     /// Applies an operation that the store kept. To be called in the store's order, before [`Broker::recovered`].
@@ -22,8 +23,19 @@ impl Broker {
             }
             Op::QueueDeleted { queue } => {
                 if let Some(slot) = self.queue_slots.get(&queue).copied() {
+                    self.exchanges.apply_queue_deleted(queue);
                     self.apply_deleted(slot);
                 }
+            }
+            Op::ExchangeDeclared { spec } => {
+                self.exchanges.apply_declare(spec);
+            }
+            Op::ExchangeDeleted { name } => {
+                self.exchanges.apply_delete(&name);
+            }
+            Op::Bound { spec } => self.recover_binding(spec),
+            Op::Unbound { spec } => {
+                self.exchanges.apply_unbind(&spec);
             }
             Op::Enqueued(stored) => self.recover_message(&stored),
             Op::Counted { queue, next } => {
@@ -99,8 +111,8 @@ impl Broker {
         }
     }
 
-    /// Ends recovery: times to live run on, and the queues of the configuration are declared. A configured queue that
-    /// cannot be (see [`super::BrokerConfig::check`]) or that exists with other fields is logged and left as it is.
+    /// Ends recovery: times to live run on, and what the configuration lists is declared. What cannot be (see
+    /// [`super::BrokerConfig::check`]) or exists with other fields is logged and left as it is.
     pub fn recovered(&mut self, now: Now) {
         let at = now.clock();
         let slots: Vec<usize> = self.queues.iter().map(|(slot, _)| slot).collect();
@@ -109,26 +121,38 @@ impl Broker {
             backlog.start_expiry(at, now.mono_ms_up());
             self.arm(slot);
         }
+        let mut refusals = Vec::new();
+        self.declare_configured(&mut refusals);
+        for refusal in refusals {
+            log::error!("not everything is as configured: {}", refusal.text);
+        }
+    }
+
+    /// Declares what the configuration lists; what is refused goes into `refusals`.
+    fn declare_configured(&mut self, refusals: &mut Vec<Refusal>) {
+        for spec in self.config.exchanges.clone() {
+            refusals.extend(self.declare_exchange(spec).err());
+        }
         for spec in self.config.queues.clone() {
-            if let Err(refusal) = self.declare_queue(spec, None) {
-                log::error!("a configured queue is not as configured: {}", refusal.text);
-            }
+            refusals.extend(self.declare_queue(spec, None).err());
+        }
+        for spec in self.config.bindings.clone() {
+            refusals.extend(self.bind(spec, None).err());
         }
     }
 }
 
 impl super::BrokerConfig {
-    /// Checks the configured queues, so that a driver can refuse to start.
+    /// Checks the configured exchanges, queues and bindings, so that a driver can refuse to start.
     ///
     /// # Errors
-    /// The first queue that cannot be declared, with the reason.
-    pub fn check(&self) -> Result<(), crate::vocab::Refusal> {
-        let mut trial = Broker::new(Self {
-            queues: Vec::new(),
-            ..self.clone()
-        });
-        self.queues
-            .iter()
-            .try_for_each(|spec| trial.declare_queue(spec.clone(), None).map(|_| ()))
+    /// The first of them that cannot be declared, with the reason.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let mut refusals = Vec::new();
+        Broker::new(self.clone()).declare_configured(&mut refusals);
+        match refusals.into_iter().next() {
+            Some(refusal) => Err(refusal),
+            None => Ok(()),
+        }
     }
 }

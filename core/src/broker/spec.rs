@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::route::{BindingSpec, ExchangeSpec};
+
 /// What a full queue does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -153,6 +155,10 @@ impl Default for QueueSpec {
 pub struct Limits {
     /// Queues of the node.
     pub queues_max: usize,
+    /// Exchanges of the node, those that always exist included.
+    pub exchanges_max: usize,
+    /// Bindings of the node.
+    pub bindings_max: usize,
     /// Bytes of queued messages (see `Message::cost`) above which publishers get no new credit.
     pub memory_high_bytes: usize,
     /// Bytes of queued messages above which publishes are refused.
@@ -163,6 +169,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             queues_max: 10_000,
+            exchanges_max: 10_000,
+            bindings_max: 1_000_000,
             memory_high_bytes: 1 << 30,
             memory_max_bytes: (1 << 30) + (1 << 28),
         }
@@ -201,6 +209,10 @@ pub struct BrokerConfig {
     pub limits: Limits,
     /// Queues that exist from the start.
     pub queues: Vec<QueueSpec>,
+    /// Exchanges that exist from the start.
+    pub exchanges: Vec<ExchangeSpec>,
+    /// Bindings that exist from the start.
+    pub bindings: Vec<BindingSpec>,
     /// Make a queue for an unknown name on attach.
     pub auto_create_queues: bool,
     /// Names with one of these beginnings are never made on attach.

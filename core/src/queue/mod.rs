@@ -20,8 +20,9 @@ pub(crate) use window::{Missing, Share, Span};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::broker::QueueSpec;
+use crate::broker::{Overflow, QueueSpec};
 use crate::planted::{Bug, is_planted};
+use crate::store::BatchId;
 use crate::vocab::{ConnId, LifetimePolicy, Port, QueueId};
 
 /// Why a queue goes away by itself.
@@ -60,6 +61,8 @@ pub(crate) struct Queue {
     pub(crate) excluders: Vec<usize>,
     /// Stands in the broker's list of queues to dispatch.
     pub(crate) is_dirty: bool,
+    /// The last batch that is to wake it for one of many copies of a message.
+    pub(crate) woken_by: BatchId,
     /// For which moment the broker has a timer.
     pub(crate) armed_ms: u64,
     /// How many of the consumers take what they read.
@@ -95,6 +98,7 @@ impl Queue {
             draining: Vec::new(),
             excluders: Vec::new(),
             is_dirty: false,
+            woken_by: BatchId(0),
             armed_ms: NEVER_MS,
             takers: 0,
             reads: Vec::new(),
@@ -113,6 +117,19 @@ impl Queue {
                 .spec
                 .max_bytes
                 .is_some_and(|max| bytes.saturating_add(payload_len as u64) > max)
+    }
+
+    /// Whether the queue takes one more message of `payload_len` bytes, be it that older ones are dropped for it.
+    #[inline]
+    pub(crate) fn takes(&self, payload_len: usize) -> bool {
+        if !self.is_full_for(payload_len) {
+            return true;
+        }
+        let fits_alone = self
+            .spec
+            .max_bytes
+            .is_none_or(|max| payload_len as u64 <= max);
+        self.spec.overflow == Overflow::DropHead && fits_alone
     }
 
     /// Whether the queue holds more than its limits allow.

@@ -12,7 +12,7 @@ pub(super) const PREDECLARED: [(&str, ExchangeKind); 4] = [
 
 /// Whether an exchange of that name always exists. The one without a name routes to the queue that the key names; the
 /// others route by their bindings.
-pub(crate) fn is_predeclared(name: &str) -> bool {
+pub(super) fn is_predeclared(name: &str) -> bool {
     name.is_empty() || PREDECLARED.iter().any(|(known, _)| *known == name)
 }
 

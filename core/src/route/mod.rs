@@ -30,5 +30,3 @@ pub use spec::{
 };
 pub use table::{ExchangeId, Exchanges, QueueRef, Removed, Routed, TableLimits};
 pub use topic::KEY_WORDS_MAX;
-
-pub(crate) use exchange::is_predeclared;

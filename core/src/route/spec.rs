@@ -212,9 +212,9 @@ fn check_argument(name: &str, value: &Datum) -> Result<(), Refusal> {
     let len = match value {
         Datum::Text(text) => text.len(),
         Datum::Typed(TypedDatum::Binary(bytes)) => bytes.len(),
-        Datum::Float(float) if float.is_nan() => {
+        Datum::Float(float) if !float.is_finite() => {
             return Err(invalid(format!(
-                "the argument {} is not a number, which equals nothing",
+                "the argument {} is not a finite number",
                 quoted(name)
             )));
         }

@@ -129,6 +129,8 @@ pub struct Exchanges {
     pub(super) generation: u64,
     /// Exchanges still to visit.
     pub(super) waiting: Vec<u32>,
+    /// The way of the last message led by a headers exchange.
+    pub(super) has_read_headers: bool,
 }
 
 pub(super) fn index(at: usize) -> u32 {
@@ -153,6 +155,7 @@ impl Exchanges {
             round: 0,
             generation: 0,
             waiting: Vec::new(),
+            has_read_headers: false,
         };
         for (name, kind) in PREDECLARED {
             table.apply_declare(Arc::new(ExchangeSpec::new(name, kind)));
@@ -164,6 +167,13 @@ impl Exchanges {
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Whether the last message was routed by its headers as well, so that its key alone does not say where the next one
+    /// goes.
+    #[must_use]
+    pub fn has_read_headers(&self) -> bool {
+        self.has_read_headers
     }
 
     /// The exchange of that name.
@@ -239,6 +249,7 @@ impl Exchanges {
         }
         self.round += 1;
         let round = self.round;
+        self.has_read_headers = false;
         self.waiting.clear();
         self.waiting.push(exchange.slot);
         while let Some(slot) = self.waiting.pop() {
@@ -266,7 +277,10 @@ impl Exchanges {
                 Table::Direct(table) => table.find(key).iter().copied().for_each(&mut take),
                 Table::Topic(table) => table.each_match(key, &mut take),
                 Table::Fanout(edges) => edges.iter().copied().for_each(&mut take),
-                Table::Headers(table) => table.each_match(headers, &mut take),
+                Table::Headers(table) => {
+                    self.has_read_headers = true;
+                    table.each_match(headers, &mut take);
+                }
             }
             if !is_taken && let Some(alternate) = &exchange.spec.alternate_exchange {
                 self.waiting.extend(self.names.get(alternate.as_str()));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::broker::QueueSpec;
+use crate::route::{BindingSpec, ExchangeSpec};
 use crate::vocab::{Message, QueueId, Seq};
 
 /// The number of a batch: counts up by one from 1 in the life of a process.
@@ -30,10 +31,30 @@ pub enum Op {
         /// What it is.
         spec: Arc<QueueSpec>,
     },
-    /// A queue and all its messages are gone.
+    /// A queue and all its messages are gone, and what bindings of it are left.
     QueueDeleted {
         /// Which.
         queue: QueueId,
+    },
+    /// An exchange exists from now on.
+    ExchangeDeclared {
+        /// What it is; its name is its identity.
+        spec: Arc<ExchangeSpec>,
+    },
+    /// An exchange is gone, and what bindings of it are left.
+    ExchangeDeleted {
+        /// Its name.
+        name: String,
+    },
+    /// A binding exists from now on. Both its ends were declared before.
+    Bound {
+        /// The whole of it, which is its identity.
+        spec: Arc<BindingSpec>,
+    },
+    /// A binding is gone.
+    Unbound {
+        /// Which.
+        spec: Arc<BindingSpec>,
     },
     /// A message entered its queues.
     Enqueued(StoredMessage),

@@ -189,9 +189,12 @@ pub(crate) struct ModelQueue {
     pub(crate) kept: BTreeMap<u64, Kept>,
 }
 
-/// The plain meaning of operations.
+/// The plain meaning of operations: queues, and what declares the exchanges and bindings that are there.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Model(pub(crate) BTreeMap<QueueId, ModelQueue>);
+pub(crate) struct Model(
+    pub(crate) BTreeMap<QueueId, ModelQueue>,
+    pub(crate) BTreeMap<String, Op>,
+);
 
 impl Model {
     pub(crate) fn apply(&mut self, op: &Op) {
@@ -207,6 +210,18 @@ impl Model {
             }
             Op::QueueDeleted { queue } => {
                 self.0.remove(queue);
+            }
+            Op::ExchangeDeclared { spec } => {
+                self.1.insert(spec.name.clone(), op.clone());
+            }
+            Op::ExchangeDeleted { name } => {
+                self.1.remove(name);
+            }
+            Op::Bound { spec } => {
+                self.1.insert(format!("{spec:?}"), op.clone());
+            }
+            Op::Unbound { spec } => {
+                self.1.remove(&format!("{spec:?}"));
             }
             Op::Enqueued(stored) => {
                 for (id, seq) in &stored.places {

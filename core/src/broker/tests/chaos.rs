@@ -29,6 +29,7 @@ fn chaos_config(seed: u64, paging: Option<Paging>) -> BrokerConfig {
             queues_max: 24,
             memory_high_bytes: 60_000,
             memory_max_bytes: 90_000,
+            ..Limits::default()
         },
         auto_create_queues: true,
         paging,

@@ -465,7 +465,7 @@ fn keep(kept: &mut BTreeMap<(QueueId, Seq), Arc<Message>>, batch: &Batch) {
             Op::QueueDeleted { queue: deleted } => {
                 kept.retain(|(queue, _), _| *queue != deleted);
             }
-            Op::QueueDeclared { .. } | Op::Counted { .. } | Op::Returned { .. } => {}
+            _ => {}
         }
     }
 }

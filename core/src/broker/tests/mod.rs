@@ -4,6 +4,7 @@ mod alarms;
 mod browse;
 mod chaos;
 mod damage;
+mod exchanges;
 mod expiry;
 mod gate;
 mod harness;

@@ -1,0 +1,107 @@
+//! One message for several queues: all of them take it or none does.
+//!
+//! A queue that refuses (full, `overflow = reject`) refuses the whole publish, so that a producer which hears `rejected`
+//! can send again without anybody getting the message twice. The body is stored once and shared in memory; against the
+//! memory limit every queue counts it in full, since each may be the last that holds it.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::publish::{Taken, deadline_ms};
+use super::{Broker, Now, Overflow};
+use crate::queue::{Clock, Entry};
+use crate::route::QueueRef;
+use crate::store::{BatchId, Op, StoredMessage};
+use crate::vocab::{Message, QueueId, Reason, Seq, Verdict};
+
+impl Broker {
+    /// Puts a message into all queues of `Broker::route`, if it fits into all of them.
+    pub(super) fn enqueue_all(
+        &mut self,
+        now: Now,
+        at: Clock,
+        message: &Arc<Message>,
+    ) -> Result<Taken, Verdict> {
+        let queues = std::mem::take(&mut self.route);
+        let taken = self
+            .decide_all(&queues, message)
+            .map(|()| self.apply_all(now, at, &queues, message));
+        self.route = queues;
+        taken
+    }
+
+    /// Whether all of them take it.
+    fn decide_all(&self, queues: &[QueueRef], message: &Message) -> Result<(), Verdict> {
+        let full = Err(Verdict::Rejected(Reason::LimitExceeded));
+        let cost = message.cost().saturating_mul(queues.len());
+        if self.bytes.saturating_add(cost) > self.config.limits.memory_max_bytes {
+            return full;
+        }
+        let mut is_stored = false;
+        for queue in queues {
+            let queue = &self.queues[queue.slot];
+            if !queue.takes(message.payload.len()) {
+                return full;
+            }
+            is_stored |= queue.is_durable && message.envelope.durable;
+        }
+        if is_stored && self.is_disk_short {
+            return full;
+        }
+        Ok(())
+    }
+
+    fn apply_all(
+        &mut self,
+        now: Now,
+        at: Clock,
+        queues: &[QueueRef],
+        message: &Arc<Message>,
+    ) -> Taken {
+        let mut places: SmallVec<[(QueueId, Seq); 1]> = SmallVec::new();
+        let mut drops_head = false;
+        let cost = message.cost();
+        for to in queues {
+            let queue = &mut self.queues[to.slot];
+            drops_head |= queue.spec.overflow == Overflow::DropHead;
+            let is_durable = queue.is_durable && message.envelope.durable;
+            let expires_ms = deadline_ms(now, message.envelope.ttl_ms, queue.spec.message_ttl_ms);
+            let mut entry = Entry::new(Arc::clone(message), expires_ms, BatchId(0), is_durable);
+            if entry.is_expired(at) {
+                self.tally.expired += 1;
+                continue;
+            }
+            if is_durable {
+                places.push((queue.id, Seq(queue.backlog.next_seq())));
+                entry.batch = self.gate.open_batch();
+                if queue.woken_by != entry.batch {
+                    queue.woken_by = entry.batch;
+                    self.gate.wake(to.slot, queue.id);
+                }
+            }
+            self.push_entry(at, to.slot, cost, entry);
+        }
+        let is_stored = !places.is_empty();
+        if is_stored {
+            self.gate.add(Op::Enqueued(StoredMessage {
+                message: Arc::clone(message),
+                arrived_at_ms: now.wall_ms,
+                places,
+            }));
+        }
+        if drops_head {
+            // Behind the operation above, since what is dropped may be what just came.
+            for to in queues {
+                if self.queues[to.slot].spec.overflow == Overflow::DropHead {
+                    self.drop_overflow(to.slot);
+                }
+            }
+        }
+        if is_stored {
+            Taken::Durable
+        } else {
+            Taken::Volatile
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Exchanges and bindings: rows of the definition table under numbers of the store's own, as queues have them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use qq_core::route::{BindingSpec, ExchangeSpec};
+use qq_core::store::Op;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::definition;
+
+/// Which number has which exchange or binding.
+#[derive(Debug, Default)]
+pub(crate) struct Topology {
+    exchanges: BTreeMap<String, u64>,
+    /// By their whole definition, written down: it is their identity.
+    bindings: BTreeMap<Vec<u8>, u64>,
+}
+
+/// A row that is to be written; without a value it is deleted.
+pub(crate) struct Change {
+    pub(crate) kind: u8,
+    pub(crate) key: u64,
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+/// A definition as bytes: by the names of its fields, so that fields can be added.
+fn write<T: Serialize>(spec: &T) -> Vec<u8> {
+    serde_json::to_vec(spec).expect("a definition has only named fields and finite numbers")
+}
+
+/// Reads a definition without its checksum.
+///
+/// # Errors
+/// What is wrong, for people.
+fn read<T: DeserializeOwned>(value: &[u8]) -> Result<Arc<T>, String> {
+    serde_json::from_slice(value)
+        .map(Arc::new)
+        .map_err(|e| e.to_string())
+}
+
+/// The operation that a row stands for.
+///
+/// # Errors
+/// What is wrong, for people.
+pub(crate) fn read_op(kind: u8, value: &[u8]) -> Result<Op, String> {
+    match kind {
+        definition::EXCHANGE => Ok(Op::ExchangeDeclared { spec: read(value)? }),
+        definition::BINDING => Ok(Op::Bound { spec: read(value)? }),
+        _ => Err("a newer version wrote it".into()),
+    }
+}
+
+impl Topology {
+    /// Enters a row that is in the table.
+    ///
+    /// # Errors
+    /// What is wrong, for people.
+    pub(crate) fn load(&mut self, kind: u8, key: u64, value: &[u8]) -> Result<(), String> {
+        let before = match read_op(kind, value)? {
+            Op::ExchangeDeclared { spec } => self.exchanges.insert(spec.name.clone(), key),
+            Op::Bound { spec } => self.bindings.insert(write(&*spec), key),
+            _ => None,
+        };
+        match before {
+            Some(other) => Err(format!("it is there twice, also as {other}")),
+            None => Ok(()),
+        }
+    }
+
+    /// An exchange or a binding is there from now on. `key_next` is the next free number of the store.
+    pub(crate) fn declare(&mut self, spec: &ExchangeSpec, key_next: &mut u64) -> Change {
+        let key = *self
+            .exchanges
+            .entry(spec.name.clone())
+            .or_insert_with(|| take(key_next));
+        let value = Some(write(spec));
+        let kind = definition::EXCHANGE;
+        Change { kind, key, value }
+    }
+
+    /// An exchange is gone.
+    pub(crate) fn delete(&mut self, name: &str) -> Option<Change> {
+        let key = self.exchanges.remove(name)?;
+        let (kind, value) = (definition::EXCHANGE, None);
+        Some(Change { kind, key, value })
+    }
+
+    /// A binding is there from now on.
+    pub(crate) fn bind(&mut self, spec: &BindingSpec, key_next: &mut u64) -> Change {
+        let written = write(spec);
+        let value = Some(written.clone());
+        let key = *self
+            .bindings
+            .entry(written)
+            .or_insert_with(|| take(key_next));
+        let kind = definition::BINDING;
+        Change { kind, key, value }
+    }
+
+    /// A binding is gone.
+    pub(crate) fn unbind(&mut self, spec: &BindingSpec) -> Option<Change> {
+        let key = self.bindings.remove(&write(spec))?;
+        let (kind, value) = (definition::BINDING, None);
+        Some(Change { kind, key, value })
+    }
+}
+
+fn take(key_next: &mut u64) -> u64 {
+    let key = *key_next;
+    *key_next += 1;
+    key
+}
