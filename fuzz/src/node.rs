@@ -116,6 +116,7 @@ impl Bench {
                 queues_max: 8,
                 memory_high_bytes: 8 << 10,
                 memory_max_bytes: 16 << 10,
+                ..Limits::default()
             },
             queues: vec![QueueSpec::new("q1")],
             auto_create_queues: true,

@@ -120,10 +120,14 @@ fn broker_config(config: &Config) -> BrokerConfig {
     BrokerConfig {
         limits: Limits {
             queues_max: config.limits.queues_max.to(),
+            exchanges_max: config.limits.exchanges_max.to(),
+            bindings_max: config.limits.bindings_max.to(),
             memory_high_bytes: memory_max_bytes / 5 * 4,
             memory_max_bytes,
         },
         queues: config.queue_specs(),
+        exchanges: config.exchange_specs(),
+        bindings: config.binding_specs(),
         auto_create_queues: config.defaults.auto_create_queues,
         auto_create_except: config.defaults.auto_create_except.0.clone(),
         auto_create_spec: config.auto_create_spec(),

@@ -294,8 +294,8 @@ fn what_is_printed_can_be_fed_back() {
     let scratch = Scratch::new("back");
     let toml = "[server]\namqp_port = 0\nmax_frame_size = 4096\n[limits]\nmemory_max = \"64MiB\"\n\
         [[queue]]\nname = \"a \\\"b\\\" \\\\ é\"\nmax_length = 7\noverflow = \"drop-head\"\nmessage_ttl = \"1500ms\"\n\
-        [[exchange]]\nname = \"e\"\ntype = \"Topic\"\n\
-        [[binding]]\nexchange = \"e\"\nqueue = \"q\"\narguments = { x-match = \"all\", n = 3 }\n";
+        [[exchange]]\nname = \"e\"\ntype = \"Topic\"\n[[queue]]\nname = \"q\"\n\
+        [[binding]]\nexchange = \"e\"\nqueue = \"q\"\nrouting_key = \"a.#\"\narguments = { x-match = \"all\", n = 3 }\n";
     let print = |path: &str| {
         let output = qqd()
             .args(["--config", path, "--print-config"])
@@ -314,6 +314,53 @@ fn what_is_printed_can_be_fed_back() {
     assert_eq!(once, twice);
     assert!(once.contains("name = \"a \\\"b\\\" \\\\ é\"\n"), "{once}");
     assert!(once.contains("max_length = 7\n"), "{once}");
+}
+
+#[test]
+fn exchanges_and_bindings_are_checked_as_the_broker_would() {
+    let scratch = Scratch::new("routes");
+    let exchange = "[[exchange]]\nname = \"e\"\ntype = \"headers\"\n";
+    let queue = "[[queue]]\nname = \"q\"\n";
+    for (toml, line, words) in [
+        (
+            format!("{exchange}{exchange}[[exchange]]\nname = \"e\"\n"),
+            7,
+            "another type",
+        ),
+        (
+            "[[exchange]]\nname = \"amq.mine\"\n".to_owned(),
+            1,
+            "reserved",
+        ),
+        (
+            format!("{queue}[[binding]]\nexchange = \"e\"\nqueue = \"q\"\n"),
+            3,
+            "no exchange 'e'",
+        ),
+        (
+            format!("{exchange}[[binding]]\nexchange = \"e\"\nqueue = \"q\"\n"),
+            4,
+            "named \"q\"",
+        ),
+        (
+            format!(
+                "{exchange}{queue}[[binding]]\nexchange = \"e\"\nqueue = \"q\"\n\
+                 arguments = {{ x-match = \"some\" }}\n"
+            ),
+            6,
+            "x-match must be",
+        ),
+    ] {
+        let path = scratch.file("broker.toml", &toml);
+        let output = qqd()
+            .args(["--config", &path, "--check-config"])
+            .output()
+            .expect("qqd runs");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(&format!("broker.toml:{line}:")), "{text}");
+        assert!(text.contains(words), "{text}");
+    }
 }
 
 #[test]
@@ -346,7 +393,6 @@ fn keys_of_missing_features_are_accepted_and_reported_when_set() {
             "qqd: [management]: not available in this build, without effect: enabled, port",
             "qqd: [server]: not available in this build, without effect: ws_bind_addr",
             "qqd: broker.toml:15: not available in this build, without effect: max_priority, retry_backoff of queue \"a\"",
-            "qqd: broker.toml:22: not available in this build, without effect: exchange \"events\"",
         ]
     );
 }

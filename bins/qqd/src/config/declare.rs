@@ -1,6 +1,9 @@
 //! Reads the topology: the tables `[[queue]]`, `[[exchange]]` and `[[binding]]`.
 
+use std::sync::Arc;
+
 use qq_core::broker::QueueSpec;
+use qq_core::route::{Exchanges, TableLimits};
 use toml::de::{DeTable, DeValue};
 
 use super::Origin;
@@ -13,6 +16,8 @@ pub(super) const TOPOLOGY: [&str; 3] = ["queue", "exchange", "binding"];
 
 impl Loader {
     pub(super) fn read_topology(&mut self, source: &Source, root: &DeTable<'_>) {
+        // Says what can be declared as the broker would say it.
+        let mut routes = Exchanges::new(0, TableLimits::default());
         for name in TOPOLOGY {
             let Some(value) = root.get(name) else {
                 continue;
@@ -35,8 +40,8 @@ impl Loader {
                 };
                 match name {
                     "queue" => self.read_queue(source, origin, entries),
-                    "exchange" => self.read_exchange(source, origin, entries),
-                    _ => self.read_binding(source, origin, entries),
+                    "exchange" => self.read_exchange(source, origin, entries, &mut routes),
+                    _ => self.read_binding(source, origin, entries, &routes),
                 }
             }
         }
@@ -110,7 +115,13 @@ impl Loader {
         self.config.queues.push(queue);
     }
 
-    fn read_exchange(&mut self, source: &Source, origin: Origin, entries: &DeTable<'_>) {
+    fn read_exchange(
+        &mut self,
+        source: &Source,
+        origin: Origin,
+        entries: &DeTable<'_>,
+        routes: &mut Exchanges,
+    ) {
         let mut exchange = Exchange::default();
         self.read_entries(source, "exchange", exchange.keys(), entries);
         let name = exchange.name.0.clone();
@@ -118,25 +129,51 @@ impl Loader {
             self.problem(origin, "exchange: an exchange needs a name = \"...\"");
             return;
         }
-        if !exchange.is_predeclared() {
-            self.config.remarks.push(format!(
-                "{origin}: not available in this build, without effect: exchange {name:?}"
-            ));
+        if name.is_empty() {
+            return;
         }
-        self.config.exchanges.push(exchange);
+        let spec = exchange.spec();
+        match routes.decide_declare(&spec) {
+            Ok(true) => {
+                routes.apply_declare(Arc::new(spec));
+                self.config.exchanges.push(exchange);
+            }
+            Ok(false) => {}
+            Err(refusal) => self.problem(origin, format!("exchange: {}", refusal.text)),
+        }
     }
 
-    fn read_binding(&mut self, source: &Source, origin: Origin, entries: &DeTable<'_>) {
+    fn read_binding(
+        &mut self,
+        source: &Source,
+        origin: Origin,
+        entries: &DeTable<'_>,
+        routes: &Exchanges,
+    ) {
         let mut binding = Binding::default();
         self.read_entries(source, "binding", binding.keys(), entries);
         if !entries.contains_key("exchange") || !binding.has_one_destination() {
             self.problem(origin, "binding: a binding needs an exchange = \"...\" and either a queue = \"...\" or a to_exchange = \"...\"");
             return;
         }
-        let name = &binding.exchange.0;
-        self.config.remarks.push(format!(
-            "{origin}: not available in this build, without effect: binding of exchange {name:?}"
-        ));
+        let spec = binding.spec();
+        if let Err(refusal) = routes.decide_bind(&spec) {
+            self.problem(origin, format!("binding: {}", refusal.text));
+            return;
+        }
+        if let Some(queue) = &spec.queue
+            && !self
+                .config
+                .queues
+                .iter()
+                .any(|known| known.name.0 == *queue)
+        {
+            self.problem(
+                origin,
+                format!("binding: no [[queue]] named {queue:?} is declared"),
+            );
+            return;
+        }
         self.config.bindings.push(binding);
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Limits {
     pub(crate) unsent_bytes_max: Size,
     pub(crate) slow_reader_timeout: Span,
     pub(crate) queues_max: Number,
+    pub(crate) exchanges_max: Number,
+    pub(crate) bindings_max: Number,
     pub(crate) memory_max: Maybe<Size>,
     pub(crate) disk_free_min: Maybe<Size>,
 }
@@ -76,6 +78,8 @@ impl Default for Limits {
             unsent_bytes_max: Size::new(4 * MIB, 1_024, 4 << 30),
             slow_reader_timeout: Span::new(30_000, 10, DAY_MS),
             queues_max: Number::new(10_000, 1, 10_000_000),
+            exchanges_max: Number::new(10_000, 4, 10_000_000),
+            bindings_max: Number::new(1_000_000, 1, 100_000_000),
             memory_max: Maybe::unset(Size::new(1 << 30, MIB, TIB)),
             disk_free_min: Maybe::unset(Size::new(0, 0, 1024 * TIB)),
         }
@@ -222,6 +226,16 @@ impl Limits {
                 "time without progress of such output before the connection is cut",
             ),
             Key::new("queues_max", &mut self.queues_max, "queues of the node"),
+            Key::new(
+                "exchanges_max",
+                &mut self.exchanges_max,
+                "exchanges of the node; four always exist",
+            ),
+            Key::new(
+                "bindings_max",
+                &mut self.bindings_max,
+                "bindings of the node",
+            ),
             Key::new(
                 "memory_max",
                 &mut self.memory_max,

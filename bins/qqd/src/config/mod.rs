@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use qq_core::broker::QueueSpec;
+use qq_core::route::{BindingSpec, ExchangeSpec};
 
 use key::Section;
 use limits::Limits;
@@ -104,6 +105,16 @@ impl Config {
     /// The queues that exist from the start.
     pub(crate) fn queue_specs(&self) -> Vec<QueueSpec> {
         self.queues.iter().map(Queue::spec).collect()
+    }
+
+    /// The exchanges that exist from the start.
+    pub(crate) fn exchange_specs(&self) -> Vec<ExchangeSpec> {
+        self.exchanges.iter().map(Exchange::spec).collect()
+    }
+
+    /// The bindings that exist from the start.
+    pub(crate) fn binding_specs(&self) -> Vec<BindingSpec> {
+        self.bindings.iter().map(Binding::spec).collect()
     }
 
     /// What a queue made for a link is like.

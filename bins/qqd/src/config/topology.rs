@@ -1,6 +1,7 @@
 //! `[[queue]]`, `[[exchange]]` and `[[binding]]`: what exists from the start.
 
 use qq_core::broker::{Overflow, QueueSpec};
+use qq_core::route::{self, BindingSpec, Datum, ExchangeKind, ExchangeSpec};
 use toml::de::DeValue;
 
 use super::amount::{Size, Span, parse_span_ms, show_span};
@@ -80,7 +81,10 @@ impl Setting for Backoff {
 
 /// The arguments of a binding: any table of plain values.
 #[derive(Clone, Debug, Default)]
-struct Arguments(Option<String>);
+struct Arguments {
+    values: route::Arguments,
+    shown: Option<String>,
+}
 
 impl Setting for Arguments {
     fn read(&mut self, raw: Raw<'_>) -> Result<(), ()> {
@@ -89,16 +93,25 @@ impl Setting for Arguments {
         };
         let mut shown = Vec::new();
         for (key, value) in table {
-            let value = match value.get_ref() {
-                DeValue::String(text) => toml_text(text),
-                DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str().to_owned(),
-                DeValue::Float(float) => float.as_str().to_owned(),
-                DeValue::Boolean(flag) => flag.to_string(),
+            let (datum, text) = match value.get_ref() {
+                DeValue::String(text) => (Datum::Text(text.as_ref().to_owned()), toml_text(text)),
+                DeValue::Integer(integer) => {
+                    let number = i64::from_str_radix(integer.as_str(), integer.radix());
+                    let number = number.map_err(drop)?;
+                    (Datum::Int(number), number.to_string())
+                }
+                DeValue::Float(float) => {
+                    let number = float.as_str().parse().map_err(drop)?;
+                    (Datum::Float(number), float.as_str().to_owned())
+                }
+                DeValue::Boolean(flag) => (Datum::Bool(*flag), flag.to_string()),
                 _ => return Err(()),
             };
-            shown.push(format!("{} = {value}", toml_text(key.get_ref())));
+            let name: &str = key.get_ref();
+            shown.push(format!("{} = {text}", toml_text(name)));
+            self.values.insert(name.to_owned(), datum);
         }
-        self.0 = Some(format!("{{ {} }}", shown.join(", ")));
+        self.shown = Some(format!("{{ {} }}", shown.join(", ")));
         Ok(())
     }
 
@@ -107,7 +120,7 @@ impl Setting for Arguments {
     }
 
     fn show(&self) -> Option<String> {
-        self.0.clone()
+        self.shown.clone()
     }
 }
 
@@ -258,7 +271,7 @@ impl Queue {
     }
 }
 
-/// One `[[exchange]]`: accepted and checked; only the predeclared ones exist so far.
+/// One `[[exchange]]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
     pub(crate) name: Name,
@@ -283,15 +296,15 @@ impl Default for Exchange {
 impl Exchange {
     pub(crate) fn keys(&mut self) -> Vec<Key<'_>> {
         vec![
-            Key::later("name", &mut self.name, "its name; must be given"),
-            Key::later("type", &mut self.kind, "how it routes"),
-            Key::later("durable", &mut self.durable, "survives a restart"),
-            Key::later(
+            Key::new("name", &mut self.name, "its name; must be given"),
+            Key::new("type", &mut self.kind, "how it routes"),
+            Key::new("durable", &mut self.durable, "survives a restart"),
+            Key::new(
                 "auto_delete",
                 &mut self.auto_delete,
                 "deleted with its last binding",
             ),
-            Key::later(
+            Key::new(
                 "alternate_exchange",
                 &mut self.alternate_exchange,
                 "where messages go that it cannot route",
@@ -299,16 +312,19 @@ impl Exchange {
         ]
     }
 
-    /// Whether it is one of those that always exist, asked for as it is.
-    pub(crate) fn is_predeclared(&self) -> bool {
-        self.name.0.strip_prefix("amq.") == Some(self.kind.value())
-            && self.durable
-            && !self.auto_delete
-            && self.alternate_exchange.0.is_none()
+    /// What the broker is told.
+    pub(crate) fn spec(&self) -> ExchangeSpec {
+        let kind = ExchangeKind::parse(self.kind.value()).unwrap_or_default();
+        ExchangeSpec {
+            durable: self.durable,
+            auto_delete: self.auto_delete,
+            alternate_exchange: self.alternate_exchange.0.clone(),
+            ..ExchangeSpec::new(self.name.0.clone(), kind)
+        }
     }
 }
 
-/// One `[[binding]]`: accepted and checked, without effect so far.
+/// One `[[binding]]`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Binding {
     pub(crate) exchange: Name,
@@ -321,19 +337,19 @@ pub(crate) struct Binding {
 impl Binding {
     pub(crate) fn keys(&mut self) -> Vec<Key<'_>> {
         vec![
-            Key::later(
+            Key::new(
                 "exchange",
                 &mut self.exchange,
                 "where messages come from; must be given",
             ),
-            Key::later("queue", &mut self.queue, "the queue they go to"),
-            Key::later(
+            Key::new("queue", &mut self.queue, "the queue they go to"),
+            Key::new(
                 "to_exchange",
                 &mut self.to_exchange,
                 "or the exchange they go to",
             ),
-            Key::later("routing_key", &mut self.routing_key, "which of them"),
-            Key::later(
+            Key::new("routing_key", &mut self.routing_key, "which of them"),
+            Key::new(
                 "arguments",
                 &mut self.arguments,
                 "which of them, for headers exchanges",
@@ -344,5 +360,17 @@ impl Binding {
     /// Whether exactly one destination is named.
     pub(crate) fn has_one_destination(&self) -> bool {
         self.queue.0.is_empty() != self.to_exchange.0.is_empty()
+    }
+
+    /// What the broker is told.
+    pub(crate) fn spec(&self) -> BindingSpec {
+        let given = |name: &Name| (!name.0.is_empty()).then(|| name.0.clone());
+        BindingSpec {
+            exchange: self.exchange.0.clone(),
+            queue: given(&self.queue),
+            to_exchange: given(&self.to_exchange),
+            routing_key: self.routing_key.0.clone().unwrap_or_default(),
+            arguments: self.arguments.values.clone(),
+        }
     }
 }
