@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use qq_core::broker::{Broker, BrokerConfig, Limits};
 use qq_core::store::{StoreError, StoreFault};
@@ -15,6 +16,9 @@ use crate::logging::{self, Log};
 use crate::login::{SharedUsers, Users};
 use crate::runtime::{self, Clock, Listener, Recovered, Shutdown};
 use crate::{EXIT_FAILED, EXIT_USAGE, complain, files, listen, read, signals, storage};
+
+/// How long settlements that nobody waits for are collected for one sync: some syncs of a slow disk.
+const LINGER: Duration = Duration::from_millis(10);
 
 /// Serves until a signal or a failure.
 pub(crate) fn serve(args: Args, config: &Config, users: Users) -> ExitCode {
@@ -104,6 +108,9 @@ fn recover(
         Ok(opened) => opened,
         Err(error) => return fail(error, EXIT_USAGE),
     };
+    if opened.paging.is_some() {
+        broker_config.linger = LINGER;
+    }
     broker_config.paging = opened.paging;
     match Recovered::new(Broker::new(broker_config), opened.store, clock) {
         Ok(broker) => Ok(Stored {
@@ -132,6 +139,7 @@ fn broker_config(config: &Config) -> BrokerConfig {
         auto_create_except: config.defaults.auto_create_except.0.clone(),
         auto_create_spec: config.auto_create_spec(),
         paging: None,
+        linger: Duration::ZERO,
         hash_seed: random(),
     }
 }

@@ -1,14 +1,19 @@
 //! The gate: what waits for a batch to be persisted.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::conn::Conns;
 use super::ports::Producer;
 use crate::store::{Batch, BatchId, Op};
 use crate::vocab::{ConnId, Notice, QueueId, Ticket, Verdict};
 
-/// Batches with the store at a time: while it is busy with two, the open one grows, so a slow disk makes big batches.
-const IN_FLIGHT_MAX: usize = 2;
+/// Batches with the store at a time. It makes all that wait safe with one sync, so what came while it was busy shares
+/// the next one whatever the number of batches; beyond this bound the open batch grows.
+const IN_FLIGHT_MAX: usize = 16;
+
+/// Operations that nobody waits for are not kept back beyond so many.
+const LINGERING_MAX: usize = 4_096;
 
 /// What a batch withholds.
 #[derive(Debug, Default)]
@@ -25,6 +30,10 @@ pub(super) struct Gate {
     held: Held,
     in_flight: VecDeque<(BatchId, Held)>,
     persisted: BatchId,
+    /// The open batch holds something that somebody waits for, or that must not be late.
+    is_urgent: bool,
+    /// When the open batch is closed although nobody waits for it.
+    close_at: Option<Duration>,
 }
 
 impl Default for Gate {
@@ -37,6 +46,8 @@ impl Default for Gate {
             held: Held::default(),
             in_flight: VecDeque::new(),
             persisted: BatchId(0),
+            is_urgent: false,
+            close_at: None,
         }
     }
 }
@@ -45,6 +56,7 @@ impl Gate {
     /// Adds an operation to the open batch and returns the batch.
     #[inline]
     pub(super) fn add(&mut self, op: Op) -> BatchId {
+        self.is_urgent |= !matches!(op, Op::Removed { .. });
         self.open.ops.push(op);
         self.open.id
     }
@@ -64,6 +76,11 @@ impl Gate {
     #[inline]
     pub(super) fn persisted(&self) -> BatchId {
         self.persisted
+    }
+
+    /// When the open batch wants to be closed although nobody waits for it.
+    pub(super) fn poll_timeout(&self) -> Option<Duration> {
+        self.close_at
     }
 
     /// Dispatches the queue when the open batch is persisted.
@@ -97,6 +114,7 @@ impl Gate {
     /// Tells when everything that was decided so far is persisted; at once when it is.
     pub(super) fn tell_when_safe(&mut self, slot: usize, conns: &mut Conns, notice: Notice) {
         let held = if !self.open.ops.is_empty() {
+            self.is_urgent = true;
             &mut self.held
         } else if let Some((_, held)) = self.in_flight.back_mut() {
             held
@@ -112,11 +130,20 @@ impl Gate {
         self.open.ops.is_empty() && self.in_flight.is_empty()
     }
 
-    /// Closes the open batch, if it holds anything and the store can take it.
-    pub(super) fn seal(&mut self) -> Option<Batch> {
+    /// Closes the open batch, if it holds anything and the store can take it. One that nobody waits for may linger for
+    /// a while: what joins it saves a sync.
+    pub(super) fn seal(&mut self, now: Duration, linger: Duration) -> Option<Batch> {
         if self.open.ops.is_empty() || self.in_flight.len() >= IN_FLIGHT_MAX {
             return None;
         }
+        if !self.is_urgent && self.open.ops.len() < LINGERING_MAX && !linger.is_zero() {
+            let close_at = *self.close_at.get_or_insert(now + linger);
+            if now < close_at {
+                return None;
+            }
+        }
+        self.is_urgent = false;
+        self.close_at = None;
         let id = self.open.id;
         let next = Batch {
             id: BatchId(id.0 + 1),
@@ -146,5 +173,6 @@ impl Gate {
     pub(super) fn fail(&mut self) {
         self.held = Held::default();
         self.in_flight.clear();
+        self.close_at = None;
     }
 }

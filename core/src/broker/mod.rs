@@ -243,7 +243,12 @@ impl Broker {
         self.delete_outlived(at);
         self.tell_runs();
         self.tell_pressure();
-        if let Some(batch) = self.gate.seal() {
+        let linger = if self.is_draining {
+            Duration::ZERO
+        } else {
+            self.config.linger
+        };
+        if let Some(batch) = self.gate.seal(now.mono, linger) {
             self.actions.push_back(Action::Persist(batch));
         }
         self.conns.hand_out(&mut self.actions);
@@ -260,9 +265,12 @@ impl Broker {
         if self.has_failed {
             return None;
         }
-        self.timers
-            .first()
+        let timer = self.timers.first();
+        timer
             .map(|(at_ms, _)| Duration::from_millis(*at_ms))
+            .into_iter()
+            .chain(self.gate.poll_timeout())
+            .min()
     }
 
     /// From now on nothing is delivered any more; everything else goes on, so that consumers can settle what they have

@@ -1,5 +1,7 @@
 //! What can be declared, and the limits that hold for all of it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::route::{BindingSpec, ExchangeSpec};
@@ -222,6 +224,9 @@ pub struct BrokerConfig {
     /// Leave bodies that the store keeps to the store while they are far from their turn. Only for a store whose
     /// `Store::fetch` gives back what it was given; none keeps every body in memory.
     pub paging: Option<Paging>,
+    /// How long a settlement that nobody waits for may wait for company before it is persisted. A crash meanwhile gives
+    /// the message out again, as one a moment earlier would have. Zero: not at all.
+    pub linger: Duration,
     /// Seed of the hash maps: any number, other in every run except when a run is to be repeated.
     pub hash_seed: u64,
 }

@@ -9,6 +9,7 @@ mod expiry;
 mod gate;
 mod harness;
 mod limits;
+mod linger;
 mod links;
 mod model;
 mod order;
