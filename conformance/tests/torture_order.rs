@@ -15,11 +15,11 @@ use torture_bed::{Flavour, seed, setup, well};
 /// R03: every `accepted` is written after the sync that covers its message returned.
 #[test]
 fn accepted_after_the_sync() {
-    for (size, name) in [(100, "small"), (30_000, "large")] {
+    for (size, count, name) in [(100, 1_200, "small"), (30_000, 120, "large")] {
         let setup = setup(Flavour::Tokio, &format!("order-{name}"));
-        let order = well(order::order(&setup, 1_200, size));
+        let order = well(order::order(&setup, count, size));
         println!("{size} octets: {order:?}");
-        assert_eq!(order.accepted, 1_200);
+        assert_eq!(order.accepted, count);
         // A synced write costs more than it holds, but not many times more.
         let most = size as u64 * 4;
         assert!(order.octets_per_message <= most, "{order:?}");
@@ -43,12 +43,24 @@ fn many_messages_share_a_sync() {
 #[test]
 fn power_cut_at_every_boundary() {
     let setup = setup(Flavour::Tokio, "powercut");
-    let cuts = well(powercut::power_cuts(&setup, 24, 2, seed()));
+    let cuts = well(powercut::power_cuts(&setup, 16, 2, seed()));
     println!("{cuts:?}");
     assert!(
-        cuts.operations >= 24 && cuts.boundaries > cuts.operations,
+        cuts.operations >= 16 && cuts.boundaries > cuts.operations,
         "{cuts:?}"
     );
+}
+
+/// The checks find a daemon that does not sync: they would find one that forgot to.
+#[test]
+fn a_daemon_that_does_not_sync_is_found() {
+    let mut setup = setup(Flavour::Tokio, "unsynced");
+    setup.storage = "backend = \"sqlite\"\npath = \"DATA\"\nsync_writes = false\n".into();
+    let wrong = order::order(&setup, 40, 100).expect_err("accepted without a sync");
+    assert!(wrong.contains("accepted at line"), "{wrong}");
+    let _ = std::fs::remove_dir_all(setup.data());
+    let wrong = powercut::power_cuts(&setup, 8, 0, seed()).expect_err("lost without a sync");
+    assert!(wrong.contains("recovery"), "{wrong}");
 }
 
 /// R08: files cut at every sector of the journal's tail, bits flipped: refused or whole.

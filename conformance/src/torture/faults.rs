@@ -49,10 +49,7 @@ pub fn writes_fail(setup: &Setup, nth: u32, is_fresh: bool) -> Outcome<Stopped> 
 
 fn stops(setup: &Setup, inject: &str, is_fresh: bool) -> Outcome<Stopped> {
     if !is_fresh {
-        let mut daemon = setup.start()?;
-        super::sockets::serves(daemon.port, "made")?;
-        daemon.signal("TERM")?;
-        daemon.wait(PATIENCE)?;
+        make_store(setup)?;
     }
     let mut traced = setup.clone();
     let path = setup.dir.join("trace");
@@ -118,6 +115,14 @@ fn stops(setup: &Setup, inject: &str, is_fresh: bool) -> Outcome<Stopped> {
     nemesis.note(What::Healed("disk"));
     finish(&daemon, epoch, nemesis, events)?;
     Ok(stopped)
+}
+
+/// A store that is there, whose daemon ended as it should.
+fn make_store(setup: &Setup) -> Outcome<()> {
+    let mut daemon = setup.start()?;
+    super::sockets::serves(daemon.port, "made")?;
+    daemon.signal("TERM")?;
+    daemon.wait(PATIENCE).map(|_| ())
 }
 
 /// Paths of the calls that were made to fail.

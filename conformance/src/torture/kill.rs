@@ -23,8 +23,6 @@ pub struct Killed {
     pub to_accept: Duration,
     /// From the start of the process to the first accepted durable message, longest.
     pub to_first_message: Duration,
-    /// Messages unsettled or in a group commit at the kill, at most.
-    pub unsettled_max: u64,
 }
 
 /// Producers and consumers that are at work when harm is done.
