@@ -223,6 +223,7 @@ impl Ledger {
                 Record::Op { op, .. } => Some(op.clone()),
                 Record::End { .. } => None,
             }));
+            return Ok(ops);
         }
         self.log.truncate(whole);
         Ok(ops)

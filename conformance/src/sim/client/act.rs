@@ -111,7 +111,12 @@ impl Client {
         let count = random.within(1, receiver.held.len() as u64) as usize;
         let from = random.index(receiver.held.len() - count + 1);
         let (state, outcome) = pick_outcome(plan, random);
-        for unsettled in receiver.held.drain(from..from + count) {
+        // A range, or some of it.
+        let per_mille = if random.is_lucky(300) { 500 } else { 1_000 };
+        let chosen = receiver.held.drain(from..from + count);
+        let (ended, kept): (Vec<_>, Vec<_>) = chosen.partition(|_| random.is_lucky(per_mille));
+        receiver.held.splice(from..from, kept);
+        for unsettled in ended {
             *scene.operations += 1;
             let is_two_step = receiver.mode == Mode::Second;
             scene.recorder.settle(scene.now, unsettled.d, outcome);

@@ -95,15 +95,10 @@ impl World {
         self.epoch = self.now;
         self.process += 1;
         self.node_timer = None;
-        let Some(ops) = self.recover_ops() else {
-            return;
+        let (ops, recovered) = match self.recover_ops() {
+            Ok(recovered) => recovered,
+            Err(text) => return self.broken.push(text),
         };
-        let mut recovered = State::default();
-        for op in &ops {
-            if let Err(text) = recovered.apply(op) {
-                return self.broken.push(format!("in recovery: {text}"));
-            }
-        }
         if let Err(text) = self.mirror.on_recovered(recovered) {
             return self.broken.push(text);
         }
@@ -130,17 +125,23 @@ impl World {
     }
 
     /// What the store has; read twice, since the first reader may have died of it.
-    fn recover_ops(&mut self) -> Option<Vec<Op>> {
-        let mut readings: [Vec<Op>; 2] = Default::default();
-        for ops in &mut readings {
-            if let Err(error) = self.ledger.recover(&mut |op| ops.push(op)) {
-                self.broken
-                    .push(format!("the store does not recover: {}", error.text));
-                return None;
+    fn recover_ops(&mut self) -> Result<(Vec<Op>, State), String> {
+        let mut readings: [(Vec<Op>, State); 2] = Default::default();
+        for (ops, state) in &mut readings {
+            self.ledger
+                .recover(&mut |op| ops.push(op))
+                .map_err(|error| format!("the store does not recover: {}", error.text))?;
+            for op in ops {
+                state
+                    .apply(op)
+                    .map_err(|text| format!("in recovery: {text}"))?;
             }
         }
-        let [_, ops] = readings;
-        Some(ops)
+        let [(_, first), (ops, state)] = readings;
+        if first != state {
+            return Err("the store recovers to something else when it is read again".to_owned());
+        }
+        Ok((ops, state))
     }
 
     /// The process dies at once. What the disk holds is decided by the seed.
