@@ -2,7 +2,6 @@
 //! all comes out again. Figures are reported, never asserted; only counts and bodies are.
 
 use super::Outcome;
-use super::client::Client;
 use super::consumer::ConsumerPlan;
 use super::daemon::{Daemon, Setup};
 use super::load::Load;
@@ -110,10 +109,8 @@ fn drain(daemon: &Daemon, big: &mut Big) -> Outcome<()> {
     let mut numbers: Vec<_> = seen.consumed.into_iter().flat_map(|c| c.numbers).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    match numbers.len() as u64 == big.messages && seen.events.is_empty() {
-        true => Client::open(daemon.port, "last")
-            .map(|_| ())
-            .map_err(String::from),
+    match numbers.len() as u64 == big.messages {
+        true => Ok(()),
         false => Err(format!("{} of {} messages", numbers.len(), big.messages)),
     }
 }
