@@ -22,7 +22,7 @@ pub(super) const SCRIPTS: &[Script] = &[
     Script::new(
         AREA,
         "HA-02",
-        &["2.6.7-a", "3.4.3-c"],
+        &["2.6.7-a", "3.4.2-a"],
         "transfers without credit and the end of their link in one write: nothing is confirmed that is not kept",
         hasty_end,
     ),
