@@ -94,7 +94,7 @@ mod switch {
     use super::Bug;
     use core::cell::Cell;
 
-    std::thread_local! {
+    thread_local! {
         static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
     }
 

@@ -60,24 +60,7 @@ fn put_fields(line: &mut Map<String, Value>, what: &What) {
             put("why", text(why));
         }
         What::SendInfo { m } => put("m", text(m)),
-        What::Recv {
-            q,
-            m,
-            h,
-            d,
-            k,
-            n,
-            c,
-            off,
-        } => {
-            for (key, value) in [("q", q), ("m", m), ("h", h), ("d", d)] {
-                put(key, text(value));
-            }
-            put("k", k.as_ref().and_then(text));
-            for (key, value) in [("n", n), ("c", c), ("off", off)] {
-                put(key, value.map(Value::from));
-            }
-        }
+        What::Recv { .. } => put_delivery(&mut put, what),
         What::SettleInv { d, o } => {
             put("d", text(d));
             let name = Outcome::NAMES.iter().find(|(outcome, _)| outcome == o);
@@ -89,21 +72,7 @@ fn put_fields(line: &mut Map<String, Value>, what: &What) {
             put("kind", text(kind));
             put("node", text(node));
         }
-        What::Queue {
-            q,
-            max,
-            dlq,
-            is_log,
-            dedup,
-            lock,
-        } => {
-            put("q", text(q));
-            put("max", max.map(Value::from));
-            put("dlq", dlq.as_ref().and_then(text));
-            put("mode", is_log.then(|| "log".into()));
-            put("dedup", dedup.then(|| true.into()));
-            put("lock", lock.then(|| true.into()));
-        }
+        What::Queue { .. } => put_rules(&mut put, what),
         What::Admin { kind, q, m } => {
             put("kind", text(kind));
             put("q", text(q));
@@ -111,6 +80,49 @@ fn put_fields(line: &mut Map<String, Value>, what: &What) {
         }
         What::Drain { q } => put("q", text(q)),
     }
+}
+
+fn put_delivery(put: &mut impl FnMut(&str, Option<Value>), what: &What) {
+    let What::Recv {
+        q,
+        m,
+        h,
+        d,
+        k,
+        n,
+        c,
+        off,
+    } = what
+    else {
+        return;
+    };
+    for (key, value) in [("q", q), ("m", m), ("h", h), ("d", d)] {
+        put(key, Some(value.as_str().into()));
+    }
+    put("k", k.as_deref().map(Value::from));
+    for (key, value) in [("n", n), ("c", c), ("off", off)] {
+        put(key, value.map(Value::from));
+    }
+}
+
+fn put_rules(put: &mut impl FnMut(&str, Option<Value>), what: &What) {
+    let What::Queue {
+        q,
+        max,
+        dlq,
+        is_log,
+        dedup,
+        lock,
+    } = what
+    else {
+        return;
+    };
+    put("q", Some(q.as_str().into()));
+    put("max", max.map(Value::from));
+    put("dlq", dlq.as_deref().map(Value::from));
+    put("mode", is_log.then(|| "log".into()));
+    put("dedup", dedup.then(|| true.into()));
+    put("lock", lock.then(|| true.into()));
 }
 
 /// Reads a line.

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::check::{Answer, Class, Given, Report, Tables};
+use super::check::{Class, Report};
+use super::tables::{Answer, Given, Tables};
 
 /// One log: what was read, by offset and by message.
 #[derive(Default)]

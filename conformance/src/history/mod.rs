@@ -8,6 +8,7 @@ mod check;
 mod event;
 mod line;
 mod log;
+mod tables;
 
 pub use check::{Class, Report, Verdict, check};
 pub use event::{Event, Outcome, What};

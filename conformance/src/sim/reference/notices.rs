@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use qq_core::broker::Now;
-use qq_core::vocab::{ConnId, Delivered, Notice, Port, Reason, Verdict};
+use qq_core::vocab::{ConnId, Delivered, Notice, Port, QueueId, Reason, Verdict};
 
-use super::queue::Peer;
+use super::queue::{Entry, Peer};
 use super::{Consumer, Mirror, News, PortKind, Reference, down_ms, is_safe};
 
 impl Consumer {
@@ -225,42 +225,7 @@ impl Reference {
             let text = format!("{peer:?} is given position {seq} of {name}, which is empty");
             return self.broken(text);
         };
-        if let Some(owner) = entry.owner {
-            wrong.push(format!("which {owner:?} holds"));
-        }
-        if entry.excluded.contains(&peer) {
-            wrong.push("which it wanted never again".to_owned());
-        }
-        if entry.message != delivered.message {
-            wrong.push("which is another message".to_owned());
-        }
-        if entry.count != delivered.delivery_count {
-            wrong.push(format!(
-                "with count {}, not {}",
-                delivered.delivery_count, entry.count
-            ));
-        }
-        if entry.had_owner == delivered.first_acquirer {
-            wrong.push(format!("as first acquirer: {}", delivered.first_acquirer));
-        }
-        if entry.annotations != delivered.annotations {
-            wrong.push("with other annotations".to_owned());
-        }
-        if !is_safe(mirror, id, seq, entry) {
-            wrong.push("before it is safe".to_owned());
-        }
-        let left_ms = entry.expires_ms.map(|at| at.saturating_sub(down_ms(now)));
-        if left_ms == Some(0) {
-            wrong.push("after its time".to_owned());
-        }
-        if left_ms.is_some() != delivered.ttl_ms.is_some()
-            || left_ms.unwrap_or(0).abs_diff(delivered.ttl_ms.unwrap_or(0)) > 1
-        {
-            wrong.push(format!(
-                "with a life of {:?}, not {left_ms:?}",
-                delivered.ttl_ms
-            ));
-        }
+        wrong.extend(differences(now, mirror, peer, delivered, (id, entry)));
         if consumer.is_settled {
             // It is done with when it is sent, and may get lost on its way.
             self.news.push(News::Dropped(entry.number));
@@ -327,4 +292,52 @@ impl Reference {
             }
         }
     }
+}
+
+/// In what a delivery differs from the entry that it should be.
+fn differences(
+    now: Now,
+    mirror: &Mirror,
+    peer: Peer,
+    delivered: &Delivered,
+    (id, entry): (QueueId, &Entry),
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if let Some(owner) = entry.owner {
+        wrong.push(format!("which {owner:?} holds"));
+    }
+    if entry.excluded.contains(&peer) {
+        wrong.push("which it wanted never again".to_owned());
+    }
+    if entry.message != delivered.message {
+        wrong.push("which is another message".to_owned());
+    }
+    if entry.count != delivered.delivery_count {
+        wrong.push(format!(
+            "with count {}, not {}",
+            delivered.delivery_count, entry.count
+        ));
+    }
+    if entry.had_owner == delivered.first_acquirer {
+        wrong.push(format!("as first acquirer: {}", delivered.first_acquirer));
+    }
+    if entry.annotations != delivered.annotations {
+        wrong.push("with other annotations".to_owned());
+    }
+    if !is_safe(mirror, id, delivered.seq.0, entry) {
+        wrong.push("before it is safe".to_owned());
+    }
+    let left_ms = entry.expires_ms.map(|at| at.saturating_sub(down_ms(now)));
+    if left_ms == Some(0) {
+        wrong.push("after its time".to_owned());
+    }
+    if left_ms.is_some() != delivered.ttl_ms.is_some()
+        || left_ms.unwrap_or(0).abs_diff(delivered.ttl_ms.unwrap_or(0)) > 1
+    {
+        wrong.push(format!(
+            "with a life of {:?}, not {left_ms:?}",
+            delivered.ttl_ms
+        ));
+    }
+    wrong
 }
