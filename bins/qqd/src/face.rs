@@ -75,7 +75,9 @@ fn connection_config(config: &Config, mechanisms: Vec<Symbol>) -> ConnectionConf
             mechanisms,
             credentials: None,
         },
-        offered_capabilities: vec![Symbol::from_static("ANONYMOUS-RELAY")],
+        offered_capabilities: ["ANONYMOUS-RELAY", "SHARED-SUBS"]
+            .map(Symbol::from_static)
+            .to_vec(),
         properties: Some(properties()),
         ..ConnectionConfig::default()
     }

@@ -10,7 +10,14 @@ use crate::vocab::{ConnId, Notice, Outcome, Port, QueueId, Reason, Refusal};
 
 impl Broker {
     /// Executes `Close`.
-    pub(super) fn close_port(&mut self, at: Clock, conn: usize, port: Port, lost: bool) {
+    pub(super) fn close_port(
+        &mut self,
+        at: Clock,
+        conn: usize,
+        port: Port,
+        forget: bool,
+        lost: bool,
+    ) {
         match self.conns.conn_mut(conn).remove_port(port) {
             Some(PortKind::Producer(slot)) => self.close_producer(slot),
             Some(PortKind::Consumer(slot)) => {
@@ -19,7 +26,15 @@ impl Broker {
                 } else {
                     self.consumers[slot].default_outcome.clone()
                 };
+                let queue = self.consumers[slot].queue;
+                let held = self.consumers[slot].subscription;
                 self.close_consumer(at, slot, &outcome);
+                if forget
+                    && held.is_some_and(|held| held.is_kept)
+                    && self.queues[queue].consumers.is_empty()
+                {
+                    self.delete_slot(at, queue);
+                }
             }
             None => {}
         }
@@ -27,7 +42,7 @@ impl Broker {
 
     /// Closes a port on the broker's side and tells its face; its unsettled deliveries count as lost attempts.
     pub(super) fn evict(&mut self, at: Clock, conn: usize, port: Port, refusal: Refusal) {
-        self.close_port(at, conn, port, true);
+        self.close_port(at, conn, port, false, true);
         self.conns.tell(
             conn,
             Notice::Closed {
@@ -119,7 +134,7 @@ impl Broker {
         Ok(self.delete_slot(now.clock(), slot))
     }
 
-    fn delete_slot(&mut self, at: Clock, slot: usize) -> usize {
+    pub(super) fn delete_slot(&mut self, at: Clock, slot: usize) -> usize {
         let queue = &self.queues[slot];
         let refusal = Refusal {
             reason: Reason::Deleted,
@@ -200,7 +215,7 @@ impl Broker {
         };
         let at = now.clock();
         for port in self.conns.conn(slot).open_ports() {
-            self.close_port(at, slot, port, true);
+            self.close_port(at, slot, port, false, true);
         }
         let owned: Vec<(usize, QueueId)> = self.exclusive.remove(&conn).unwrap_or_default();
         for (queue, id) in owned {

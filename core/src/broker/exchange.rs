@@ -168,7 +168,12 @@ impl Broker {
             let is_gone = self.exchanges.spec(*id).is_none();
             is_gone.then_some((producer.conn, producer.port))
         });
-        let ports: Vec<(usize, Port)> = of_producers.collect();
+        let of_consumers = self.consumers.iter().filter_map(|(_, consumer)| {
+            let id = consumer.subscription?.exchange?;
+            let is_gone = self.exchanges.spec(id).is_none();
+            is_gone.then_some((consumer.conn, consumer.port))
+        });
+        let ports: Vec<(usize, Port)> = of_producers.chain(of_consumers).collect();
         for (conn, port) in ports {
             let refusal = Refusal {
                 reason: Reason::Deleted,

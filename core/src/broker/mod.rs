@@ -25,6 +25,7 @@ mod recover;
 mod routing;
 mod settle;
 mod spec;
+mod subscription;
 mod timers;
 mod topology;
 
@@ -195,11 +196,9 @@ impl Broker {
                 }
                 Command::OpenProducer { port, spec } => self.open_producer(at, slot, port, *spec),
                 Command::OpenConsumer { port, spec } => self.open_consumer(at, slot, port, *spec),
-                Command::Close {
-                    port,
-                    forget: _,
-                    lost,
-                } => self.close_port(at, slot, port, lost),
+                Command::Close { port, forget, lost } => {
+                    self.close_port(at, slot, port, forget, lost);
+                }
             }
         }
     }

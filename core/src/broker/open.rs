@@ -5,13 +5,14 @@ use bytes::Bytes;
 use super::conn::PortKind;
 use super::paging::damaged;
 use super::ports::{Consumer, LastRoute, LinkOwner, Producer, Reader, Role, Target};
+use super::subscription::Source;
 use super::{Broker, QueueSpec, quoted};
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Chunks, Clock, Lifetime};
 use crate::store::BatchId;
 use crate::vocab::{
     Address, ConsumerOpened, ConsumerSpec, LifetimePolicy, LinkKey, NodeKind, Notice, Port,
-    ProducerOpened, ProducerSpec, Reason, Refusal,
+    ProducerOpened, ProducerSpec, Reason, Refusal, SubscriptionSpec,
 };
 
 impl Broker {
@@ -65,14 +66,14 @@ impl Broker {
 
     /// Executes `OpenConsumer`.
     pub(super) fn open_consumer(&mut self, at: Clock, conn: usize, port: Port, spec: ConsumerSpec) {
-        let key = spec.key.clone();
         let resolved = self
-            .make_room(at, conn, port, spec.key, Role::Consumer)
-            .and_then(|()| self.resolve_source(conn, port, spec.address));
-        let queue = match resolved {
-            Ok(queue) => queue,
+            .make_room(at, conn, port, spec.key.clone(), Role::Consumer)
+            .and_then(|()| self.resolve_source(at, conn, port, &spec));
+        let (queue, opened, subscription) = match resolved {
+            Ok(resolved) => resolved,
             Err(refusal) => return self.refuse(conn, port, refusal),
         };
+        let key = spec.key;
         let serial = self.next_consumer;
         self.next_consumer += 1;
         let slot = self.consumers.insert(Consumer {
@@ -81,7 +82,7 @@ impl Broker {
             key: key.clone(),
             serial,
             queue,
-            is_browsing: spec.browse,
+            is_browsing: opened.browse,
             is_settled: spec.settled,
             default_outcome: spec.default_outcome,
             sent: 0,
@@ -93,6 +94,7 @@ impl Broker {
             reader: Reader::default(),
             parked_from: 0,
             has_excluded: false,
+            subscription,
         });
         if let Some(key) = key {
             self.links
@@ -104,12 +106,7 @@ impl Broker {
         let queue = &mut self.queues[queue];
         queue.consumers.insert(slot);
         queue.had_consumer = true;
-        queue.takers += usize::from(!spec.browse);
-        let opened = ConsumerOpened {
-            kind: NodeKind::Queue,
-            name: queue.spec.name.clone(),
-            browse: spec.browse,
-        };
+        queue.takers += usize::from(!opened.browse);
         self.conns.tell(
             conn,
             Notice::ConsumerOpened {
@@ -223,36 +220,31 @@ impl Broker {
 
     fn resolve_source(
         &mut self,
+        at: Clock,
         conn: usize,
         port: Port,
-        address: Address,
-    ) -> Result<usize, Refusal> {
-        match address {
-            Address::Anonymous => {
-                let text = "a receiver needs an address; give its source one".to_owned();
-                Err(Refusal {
-                    reason: Reason::Invalid,
-                    text,
-                })
+        spec: &ConsumerSpec,
+    ) -> Result<Source, Refusal> {
+        let (key, subscription) = (spec.key.as_ref(), &spec.subscription);
+        let (slot, opened, held) = match &spec.address {
+            Address::Exchange { name, key: by } => {
+                self.subscribe(at, conn, port, key, subscription, name, by.as_deref())?
             }
-            Address::Exchange { name, .. } if self.exchanges.find(&name).is_some() => {
-                let text = format!(
-                    "receiving from the exchange {} is not offered; receive from a queue",
-                    quoted(&name)
-                );
-                Err(Refusal {
-                    reason: Reason::NotImplemented,
-                    text,
-                })
-            }
-            Address::Exchange { name, .. } => Err(no_exchange(&name)),
+            Address::Subscription => self.find_subscription(key, subscription)?,
             other => {
-                let slot = self.resolve_queue(conn, port, other)?;
-                match self.queues[slot].is_damaged {
-                    true => Err(damaged(&self.queues[slot].spec.name)),
-                    false => Ok(slot),
-                }
+                let slot = self.resolve_queue(conn, port, other.clone())?;
+                let opened = ConsumerOpened {
+                    kind: NodeKind::Queue,
+                    name: self.queues[slot].spec.name.clone(),
+                    browse: spec.browse,
+                    subscription: SubscriptionSpec::default(),
+                };
+                (slot, opened, None)
             }
+        };
+        match self.queues[slot].is_damaged {
+            true => Err(damaged(&self.queues[slot].spec.name)),
+            false => Ok((slot, opened, held)),
         }
     }
 
@@ -274,7 +266,7 @@ impl Broker {
             }
             Address::Dynamic { lifetime } => return self.make_dynamic(conn, port, lifetime),
             Address::Exchange { name, .. } => return Err(no_exchange(&name)),
-            Address::Anonymous => {
+            Address::Anonymous | Address::Subscription => {
                 let text = "an address is missing".to_owned();
                 return Err(Refusal {
                     reason: Reason::Invalid,
@@ -310,6 +302,17 @@ impl Broker {
             .iter()
             .any(|beginning| name.starts_with(beginning.as_str()));
         if !self.config.auto_create_queues || is_excepted || QueueSpec::is_reserved(&name) {
+            let is_exchange = self.exchanges.find(&name).is_some();
+            if is_exchange {
+                let text = format!(
+                    "no queue {0} exists; to receive from the exchange {0} write /exchanges/NAME or /exchanges/NAME/KEY",
+                    quoted(&name)
+                );
+                return Err(Refusal {
+                    reason: Reason::NotFound,
+                    text,
+                });
+            }
             let text = format!(
                 "no queue or exchange {} exists; declare it as [[queue]] or [[exchange]] in the configuration, or set \
                  auto_create_queues = true",

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::conn::{Conns, PortKind};
+use super::subscription::Held;
 use super::{Broker, Now};
 use crate::queue::{Chunks, Clock, View};
 use crate::route::{ExchangeId, QueueRef};
@@ -120,6 +121,8 @@ pub(super) struct Consumer {
     /// See [`View`].
     pub(super) parked_from: u64,
     pub(super) has_excluded: bool,
+    /// When it reads from an exchange.
+    pub(super) subscription: Option<Held>,
 }
 
 /// Bodies that a browsing consumer fetched for itself: what it reads is not near the queue's cursor.

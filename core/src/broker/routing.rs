@@ -80,7 +80,9 @@ impl Broker {
             }
             Address::Exchange { name, key } => (name, key),
             Address::Stream(_) => return Err(Verdict::Unroutable),
-            Address::Anonymous | Address::Dynamic { .. } => return Err(invalid()),
+            Address::Anonymous | Address::Subscription | Address::Dynamic { .. } => {
+                return Err(invalid());
+            }
         };
         // Where the message's subject is the key, the address alone does not say where the next one goes.
         let remembered_as = key.is_some().then_some(&to[..]);

@@ -75,6 +75,7 @@ impl Script {
                     browse: false,
                     settled: false,
                     default_outcome: Outcome::Released,
+                    subscription: Default::default(),
                 });
                 self.commands.push(Command::OpenConsumer {
                     port: Port(1),

@@ -18,6 +18,8 @@ pub enum Address {
     },
     /// No address: every message names its own (`to`).
     Anonymous,
+    /// No address for a consumer: the kept subscription that its link's identity names.
+    Subscription,
     /// The peer asks for a node of its own; the broker makes the name.
     Dynamic {
         /// When the node goes away.

@@ -50,6 +50,19 @@ pub enum ExpiryPolicy {
     Never,
 }
 
+/// How a consumer of an exchange holds its subscription; queues do not care.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubscriptionSpec {
+    /// Whether it survives a restart, if it outlives its link at all.
+    pub durability: TerminusDurability,
+    /// Whether it outlives its link: [`ExpiryPolicy::Never`] does.
+    pub expiry: ExpiryPolicy,
+    /// Links of the same subscription name take turns with its messages.
+    pub is_shared: bool,
+    /// Links of every container share it, not only those of one.
+    pub is_global: bool,
+}
+
 /// What a face wants of a consumer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConsumerSpec {
@@ -63,6 +76,8 @@ pub struct ConsumerSpec {
     pub settled: bool,
     /// The outcome of deliveries that end without one (default-outcome of the source).
     pub default_outcome: Outcome,
+    /// Where the address is an exchange or the name of a subscription.
+    pub subscription: SubscriptionSpec,
 }
 
 /// How an attempt ended.
@@ -142,7 +157,7 @@ pub enum Command {
     Close {
         /// Which.
         port: Port,
-        /// Detach keeps what is durable, close destroys it.
+        /// Detach keeps what is durable, close destroys it: a kept subscription goes with the last of its links.
         forget: bool,
         /// Unsettled deliveries count as failed attempts (the connection was lost).
         lost: bool,

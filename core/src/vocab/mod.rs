@@ -13,7 +13,8 @@ mod reason;
 
 pub use address::{Address, LifetimePolicy, NodeKind};
 pub use command::{
-    Command, ConsumerSpec, ExpiryPolicy, LinkKey, Outcome, ProducerSpec, TerminusDurability,
+    Command, ConsumerSpec, ExpiryPolicy, LinkKey, Outcome, ProducerSpec, SubscriptionSpec,
+    TerminusDurability,
 };
 pub use ids::{ConnId, DeliveryId, Port, QueueId, Seq, Ticket};
 pub use message::{Envelope, Format, Message};

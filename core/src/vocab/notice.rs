@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{DeliveryId, Message, NodeKind, Port, QueueId, Reason, Refusal, Seq, Ticket};
+use super::{
+    DeliveryId, Message, NodeKind, Port, QueueId, Reason, Refusal, Seq, SubscriptionSpec, Ticket,
+};
 
 /// What a producer got.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +24,8 @@ pub struct ConsumerOpened {
     pub name: String,
     /// Whether it reads without taking.
     pub browse: bool,
+    /// How the subscription is held, if it reads from an exchange.
+    pub subscription: SubscriptionSpec,
 }
 
 /// One message for one consumer.

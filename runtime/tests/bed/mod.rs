@@ -92,6 +92,7 @@ impl Echo {
             browse: false,
             settled: false,
             default_outcome: Outcome::Released,
+            subscription: Default::default(),
         };
         self.commands.push(Command::OpenConsumer {
             port: CONSUMER,

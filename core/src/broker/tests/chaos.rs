@@ -13,7 +13,7 @@ use crate::broker::{BrokerConfig, Event, Limits, Overflow, Paging, QueueSpec};
 use crate::store::StoreEvent;
 use crate::vocab::{
     Address, Command, ConnId, ConsumerSpec, DeliveryId, Envelope, LifetimePolicy, Notice, Outcome,
-    Port, ProducerSpec, Ticket, Verdict,
+    Port, ProducerSpec, SubscriptionSpec, Ticket, Verdict,
 };
 
 const PAGING: Paging = Paging {
@@ -182,6 +182,7 @@ impl Chaos {
             } else {
                 failed()
             },
+            subscription: SubscriptionSpec::default(),
         };
         if is_q && !spec.browse {
             self.q_consumers.insert((conn, port));

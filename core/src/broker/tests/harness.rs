@@ -77,6 +77,7 @@ pub(super) fn consumer(address: Address) -> ConsumerSpec {
         browse: false,
         settled: false,
         default_outcome: Outcome::Released,
+        subscription: Default::default(),
     }
 }
 

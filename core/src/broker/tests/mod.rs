@@ -22,3 +22,4 @@ mod random;
 mod recovery;
 mod routing;
 mod smoke;
+mod subscriptions;

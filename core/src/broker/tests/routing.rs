@@ -118,7 +118,6 @@ fn sources_are_queues() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(reason(exchange("amq.topic", None)), Reason::NotImplemented);
     assert_eq!(reason(exchange("logs", None)), Reason::NotFound);
     assert_eq!(reason(named("r")), Reason::NotFound);
     assert_eq!(reason(Address::Stream("q".to_owned())), Reason::NotFound);

@@ -10,8 +10,8 @@ use qq_proto_amqp::types::{Map, Str, Symbol, Value};
 
 use super::outcome::outcome_of;
 use crate::vocab::{
-    Address, ConsumerOpened, ConsumerSpec, LifetimePolicy, LinkKey, NodeKind, Outcome,
-    ProducerOpened, ProducerSpec, Reason, Refusal,
+    Address, ConsumerOpened, ConsumerSpec, ExpiryPolicy, LifetimePolicy, LinkKey, NodeKind,
+    Outcome, ProducerOpened, ProducerSpec, Reason, Refusal, SubscriptionSpec, TerminusDurability,
 };
 
 pub(super) const ACCEPTED: Symbol = Symbol::from_static("amqp:accepted:list");
@@ -20,6 +20,11 @@ pub(super) const RELEASED: Symbol = Symbol::from_static("amqp:released:list");
 pub(super) const MODIFIED: Symbol = Symbol::from_static("amqp:modified:list");
 const COPY: Symbol = Symbol::from_static("copy");
 const MOVE: Symbol = Symbol::from_static("move");
+/// Source and target capabilities as the JMS mapping names them.
+const SHARED: Symbol = Symbol::from_static("shared");
+const GLOBAL: Symbol = Symbol::from_static("global");
+const TOPIC: Symbol = Symbol::from_static("topic");
+const NEVER: Symbol = Symbol::from_static("never");
 const LINK_DETACH: Symbol = Symbol::from_static("link-detach");
 const LIFETIME_POLICY: &str = "lifetime-policy";
 
@@ -52,7 +57,7 @@ pub(super) fn producer_spec(container: &Bytes, attach: &Attach) -> Result<Produc
     } else {
         match &target.address {
             None => Address::Anonymous,
-            Some(address) => address_of(address)?,
+            Some(address) => address_of(address, &target.capabilities)?,
         }
     };
     Ok(ProducerSpec {
@@ -63,10 +68,7 @@ pub(super) fn producer_spec(container: &Bytes, attach: &Attach) -> Result<Produc
 
 pub(super) fn consumer_spec(container: &Bytes, attach: &Attach) -> Result<ConsumerSpec, Refusal> {
     let Some(source) = &attach.source else {
-        return Err(refusal(
-            Reason::Invalid,
-            "a receiver needs a source; this one has none",
-        ));
+        return Ok(lookup_spec(container, attach));
     };
     let address = if source.dynamic {
         Address::Dynamic {
@@ -80,7 +82,7 @@ pub(super) fn consumer_spec(container: &Bytes, attach: &Attach) -> Result<Consum
                     "a receiver's source needs an address or `dynamic`",
                 ));
             }
-            Some(address) => address_of(address)?,
+            Some(address) => address_of(address, &source.capabilities)?,
         }
     };
     Ok(ConsumerSpec {
@@ -93,7 +95,46 @@ pub(super) fn consumer_spec(container: &Bytes, attach: &Attach) -> Result<Consum
             .as_ref()
             .and_then(outcome_of)
             .unwrap_or(Outcome::Released),
+        subscription: subscription_of(source),
     })
+}
+
+/// A receiver without a source asks for the subscription that its link's name means, whatever that reads. JMS clients
+/// end a subscription so: they look it up and close the link. Where nothing identifies the client, the name ends in
+/// `|global`.
+fn lookup_spec(container: &Bytes, attach: &Attach) -> ConsumerSpec {
+    let is_global = attach.desired_capabilities.contains(&GLOBAL)
+        || attach.name.as_bytes().ends_with(b"|global");
+    ConsumerSpec {
+        key: Some(key_of(container, attach)),
+        address: Address::Subscription,
+        browse: false,
+        settled: attach.snd_settle_mode == SndSettleMode::Settled,
+        default_outcome: Outcome::Released,
+        subscription: SubscriptionSpec {
+            is_shared: is_global || attach.desired_capabilities.contains(&SHARED),
+            is_global,
+            ..SubscriptionSpec::default()
+        },
+    }
+}
+
+fn subscription_of(source: &Source) -> SubscriptionSpec {
+    SubscriptionSpec {
+        durability: match source.durable {
+            0 => TerminusDurability::None,
+            1 => TerminusDurability::Configuration,
+            _ => TerminusDurability::UnsettledState,
+        },
+        expiry: match source.expiry_policy.as_str() {
+            "never" => ExpiryPolicy::Never,
+            "link-detach" => ExpiryPolicy::LinkDetach,
+            "connection-close" => ExpiryPolicy::ConnectionClose,
+            _ => ExpiryPolicy::SessionEnd,
+        },
+        is_shared: source.capabilities.contains(&SHARED),
+        is_global: source.capabilities.contains(&GLOBAL),
+    }
 }
 
 /// Whether a sender understands `released`; a source that lists no outcomes takes all (part 3, 3.5.3).
@@ -147,14 +188,29 @@ pub(super) fn consumer_reply(
     let default_outcome = asked
         .default_outcome
         .filter(|state| outcome_of(state).is_some());
+    let held = &opened.subscription;
+    let is_exchange = opened.kind == NodeKind::Exchange;
+    let capabilities = [
+        (TOPIC, is_exchange && asked.capabilities.contains(&TOPIC)),
+        (SHARED, held.is_shared),
+        (GLOBAL, held.is_global),
+    ];
+    let capabilities = (capabilities.into_iter())
+        .filter_map(|(capability, is_given)| is_given.then_some(capability))
+        .collect();
     let source = Source {
         address: if asked.dynamic {
             Some(Value::Str(Str::from(opened.name.as_str())))
         } else {
-            asked.address
+            // A looked-up subscription says what it reads.
+            let found = || Value::Str(Str::from(exchange_address(&opened.name).as_str()));
+            Some(asked.address.unwrap_or_else(found))
         },
-        durable: 0,
-        expiry_policy: LINK_DETACH,
+        durable: u32::from(held.durability != TerminusDurability::None),
+        expiry_policy: match held.expiry {
+            ExpiryPolicy::Never => NEVER,
+            _ => LINK_DETACH,
+        },
         timeout: 0,
         dynamic: asked.dynamic,
         dynamic_node_properties: asked.dynamic_node_properties.filter(|_| asked.dynamic),
@@ -162,7 +218,7 @@ pub(super) fn consumer_reply(
         filter: None,
         default_outcome: Some(default_outcome.unwrap_or(DeliveryState::Released)),
         outcomes: vec![ACCEPTED, REJECTED, RELEASED, MODIFIED],
-        capabilities: Vec::new(),
+        capabilities,
     };
     LinkReply {
         source: Some(source),
@@ -178,6 +234,20 @@ pub(super) fn consumer_reply(
     }
 }
 
+/// `/exchanges/NAME` with what is not plain in the name percent-encoded.
+fn exchange_address(name: &str) -> String {
+    let mut address = String::from("/exchanges/");
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                address.push(char::from(byte));
+            }
+            _ => address.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    address
+}
+
 fn key_of(container: &Bytes, attach: &Attach) -> LinkKey {
     LinkKey {
         container: container.clone(),
@@ -185,9 +255,15 @@ fn key_of(container: &Bytes, attach: &Attach) -> LinkKey {
     }
 }
 
-fn address_of(address: &Value) -> Result<Address, Refusal> {
+/// A plain name with the capability `topic` is an exchange: JMS has topics and queues of the same name.
+fn address_of(address: &Value, capabilities: &[Symbol]) -> Result<Address, Refusal> {
     match address {
-        Value::Str(text) => Address::parse(text),
+        Value::Str(text) => Ok(match Address::parse(text)? {
+            Address::Name(name) if capabilities.contains(&TOPIC) => {
+                Address::Exchange { name, key: None }
+            }
+            other => other,
+        }),
         _ => Err(refusal(Reason::Invalid, "an address must be a string")),
     }
 }

@@ -169,7 +169,7 @@ impl AmqpFace {
         self.forget_port(port);
         self.commands.push(Command::Close {
             port,
-            forget: true,
+            forget: false,
             lost: false,
         });
         let text = "the next message is larger than the max-message-size of this link";
