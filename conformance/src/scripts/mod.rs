@@ -14,6 +14,7 @@ mod outcome;
 mod performative;
 mod quirk;
 mod quirk_python;
+mod routing;
 mod sasl;
 mod session;
 mod settle;
@@ -48,6 +49,7 @@ pub fn all() -> Vec<Script> {
         quirk::SCRIPTS,
         quirk_python::SCRIPTS,
         haste::SCRIPTS,
+        routing::SCRIPTS,
     ]
     .concat()
 }

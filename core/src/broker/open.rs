@@ -225,12 +225,13 @@ impl Broker {
         port: Port,
         spec: &ConsumerSpec,
     ) -> Result<Source, Refusal> {
-        let (key, subscription) = (spec.key.as_ref(), &spec.subscription);
         let (slot, opened, held) = match &spec.address {
             Address::Exchange { name, key: by } => {
-                self.subscribe(at, conn, port, key, subscription, name, by.as_deref())?
+                self.subscribe(at, conn, port, spec, name, by.as_deref())?
             }
-            Address::Subscription => self.find_subscription(key, subscription)?,
+            Address::Subscription => {
+                self.find_subscription(spec.key.as_ref(), &spec.subscription)?
+            }
             other => {
                 let slot = self.resolve_queue(conn, port, other.clone())?;
                 let opened = ConsumerOpened {

@@ -17,8 +17,8 @@ use super::{Broker, QueueSpec, quoted};
 use crate::queue::Clock;
 use crate::route::{BindingSpec, ExchangeId, ExchangeKind};
 use crate::vocab::{
-    ConsumerOpened, ExpiryPolicy, LinkKey, NodeKind, Port, Reason, Refusal, SubscriptionSpec,
-    TerminusDurability,
+    ConsumerOpened, ConsumerSpec, ExpiryPolicy, LinkKey, NodeKind, Port, Reason, Refusal,
+    SubscriptionSpec, TerminusDurability,
 };
 
 const PREFIX: &str = "amq.sub-";
@@ -74,11 +74,11 @@ impl Broker {
         at: Clock,
         conn: usize,
         port: Port,
-        key: Option<&LinkKey>,
-        spec: &SubscriptionSpec,
+        consumer: &ConsumerSpec,
         exchange: &str,
         routing_key: Option<&str>,
     ) -> Result<Source, Refusal> {
+        let spec = &consumer.subscription;
         let binding = self.wanted_binding(exchange, routing_key)?;
         let id = self.exchanges.find(exchange);
         let held = Held {
@@ -86,7 +86,7 @@ impl Broker {
             is_kept: spec.is_kept(),
             is_shared: spec.is_shared,
         };
-        let name = match kept_name(key, spec)? {
+        let name = match kept_name(consumer.key.as_ref(), spec)? {
             Some(name) => name,
             None => {
                 let id = self.conns.conn(conn).id;
@@ -193,7 +193,7 @@ impl Broker {
             bindings().next().is_none() || bindings().any(|known| **known == *binding);
         let is_alike = is_bound_so
             && queue.is_durable == spec.is_durable()
-            && queue.spec.auto_delete == !spec.is_kept();
+            && queue.spec.auto_delete != spec.is_kept();
         match (is_alike, is_read) {
             (true, _) => Ok(Some(slot)),
             (false, true) => locked("is in use with another exchange, key or durability"),
