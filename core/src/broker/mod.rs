@@ -9,6 +9,7 @@
 //! many events costs one batch and one notice vector per connection.
 
 mod api;
+mod ask;
 mod close;
 mod conn;
 mod counters;
@@ -196,6 +197,7 @@ impl Broker {
                 }
                 Command::OpenProducer { port, spec } => self.open_producer(at, slot, port, *spec),
                 Command::OpenConsumer { port, spec } => self.open_consumer(at, slot, port, *spec),
+                Command::Ask { id, ask } => self.ask(now, slot, id, *ask),
                 Command::Close { port, forget, lost } => {
                     self.close_port(at, slot, port, forget, lost);
                 }

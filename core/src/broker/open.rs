@@ -256,8 +256,13 @@ impl Broker {
         port: Port,
         address: Address,
     ) -> Result<usize, Refusal> {
+        let mut may_make = false;
         let name = match address {
             Address::Name(name) | Address::Queue(name) => name,
+            Address::QueueOrNew(name) => {
+                may_make = true;
+                name
+            }
             Address::Stream(name) => {
                 let text = format!("no stream {} exists", quoted(&name));
                 return Err(Refusal {
@@ -291,7 +296,21 @@ impl Broker {
             }
             return Ok(slot);
         }
+        if may_make {
+            return self.make_asked(name);
+        }
         self.auto_create(name)
+    }
+
+    /// Makes a queue for a face whose protocol knows no declaration before use.
+    fn make_asked(&mut self, name: String) -> Result<usize, Refusal> {
+        let spec = QueueSpec {
+            name,
+            exclusive: false,
+            ..self.config.auto_create_spec.clone()
+        };
+        let id = self.declare_queue(spec, None)?;
+        Ok(self.queue_slots[&id])
     }
 
     /// Makes a queue that somebody addressed, where that is switched on.

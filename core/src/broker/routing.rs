@@ -67,7 +67,7 @@ impl Broker {
         }
         let text = std::str::from_utf8(to).map_err(|_| invalid())?;
         let (name, key) = match Address::parse(text).map_err(|_| invalid())? {
-            Address::Queue(name) => {
+            Address::Queue(name) | Address::QueueOrNew(name) => {
                 return self.route_by_name(conn, producer, &name, true, Some(to));
             }
             Address::Name(name) => {

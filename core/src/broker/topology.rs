@@ -85,7 +85,7 @@ impl QueueSpec {
     }
 
     /// The name of the first field in which two definitions differ.
-    fn difference(&self, other: &Self) -> Option<&'static str> {
+    pub(super) fn difference(&self, other: &Self) -> Option<&'static str> {
         [
             ("durable", self.durable == other.durable),
             ("exclusive", self.exclusive == other.exclusive),

@@ -7,6 +7,8 @@ pub enum Address {
     Name(String),
     /// `/queues/NAME`
     Queue(String),
+    /// A queue, made with the settings for queues that nobody declared when there is none.
+    QueueOrNew(String),
     /// `/streams/NAME`
     Stream(String),
     /// `/exchanges/NAME` or `/exchanges/NAME/KEY` (percent-encoded)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Address, DeliveryId, Message, Port, Ticket};
+use super::{Address, Ask, AskId, DeliveryId, Message, Port, Ticket};
 
 /// The identity of a link across the node (AMQP 1.0 part 2, 2.6.1): a second link of the same key steals the first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -152,6 +152,13 @@ pub enum Command {
         outcome: Outcome,
         /// Answer [`super::Notice::Settled`] when it is durable.
         confirm: bool,
+    },
+    /// A question about whole queues; answered by [`super::Notice::Answered`].
+    Ask {
+        /// The face's number for it.
+        id: AskId,
+        /// What is asked.
+        ask: Box<Ask>,
     },
     /// The producer or consumer goes. A consumer's unsettled deliveries end with its default outcome, or as lost.
     Close {

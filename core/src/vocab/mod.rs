@@ -5,6 +5,7 @@
 //! connection in each direction; nothing else is promised.
 
 mod address;
+mod ask;
 mod command;
 mod ids;
 mod message;
@@ -12,6 +13,7 @@ mod notice;
 mod reason;
 
 pub use address::{Address, LifetimePolicy, NodeKind};
+pub use ask::{Answer, Ask, AskId, QueueNumbers};
 pub use command::{
     Command, ConsumerSpec, ExpiryPolicy, LinkKey, Outcome, ProducerSpec, SubscriptionSpec,
     TerminusDurability,

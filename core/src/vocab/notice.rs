@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    DeliveryId, Message, NodeKind, Port, QueueId, Reason, Refusal, Seq, SubscriptionSpec, Ticket,
+    Answer, AskId, DeliveryId, Message, NodeKind, Port, QueueId, Reason, Refusal, Seq, SubscriptionSpec,
+    Ticket,
 };
 
 /// What a producer got.
@@ -124,6 +125,13 @@ pub enum Notice {
         port: Port,
         /// Why.
         refusal: Box<Refusal>,
+    },
+    /// Answer to `Ask`.
+    Answered {
+        /// The face's number for the question.
+        id: AskId,
+        /// The answer.
+        answer: Box<Answer>,
     },
     /// Memory or disk is short: grant publishers no new credit until told `on: false`.
     Pressure {

@@ -68,6 +68,8 @@ impl Reference {
                 outcome,
                 confirm,
             } => self.settle((conn, port), first.0, last.0, &outcome, confirm),
+            // No simulated client asks about queues; those that an operator deletes come as an input of their own.
+            Command::Ask { .. } => {}
             Command::Close { port, lost, .. } => self.close((conn, port), lost),
         }
     }

@@ -102,7 +102,8 @@ impl Reference {
                     self.broken(format!("{:?} is closed without a reason", (conn, port)));
                 }
             }
-            Notice::Pressure { .. } => {}
+            // Questions of faces, which change nothing that is followed here.
+            Notice::Answered { .. } | Notice::Pressure { .. } => {}
         }
     }
 

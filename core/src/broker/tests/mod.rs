@@ -1,6 +1,7 @@
 //! Tests of the broker by commands, without faces: one file per topic.
 
 mod alarms;
+mod asks;
 mod browse;
 mod chaos;
 mod damage;

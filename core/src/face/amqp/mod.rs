@@ -271,6 +271,8 @@ impl AmqpFace {
                         .detach(entry.link, true, Some(refusal::error_of(&refusal)));
                 }
             }
+            // Nothing was asked.
+            Notice::Answered { .. } => {}
             Notice::Pressure { on } => self.on_pressure(on),
         }
     }

@@ -1,0 +1,151 @@
+//! Questions about whole queues: declare, find, delete, purge, list.
+//!
+//! What changes something is answered when the change is safe, as every other confirmation.
+
+use super::{Broker, Now, QueueSpec, quoted};
+use crate::vocab::{Answer, Ask, AskId, Notice, QueueNumbers, Reason, Refusal};
+
+impl Broker {
+    /// Executes `Ask`.
+    pub(super) fn ask(&mut self, now: Now, conn: usize, id: AskId, ask: Ask) {
+        let answered = match ask {
+            Ask::Declare { spec } => self.ask_declare(conn, spec),
+            Ask::Find { name } => self
+                .find_queue(conn, &name)
+                .map(|slot| self.declared(slot, false)),
+            Ask::Delete {
+                name,
+                if_unused,
+                if_empty,
+            } => self.ask_delete(now, conn, &name, if_unused, if_empty),
+            Ask::Purge { name } => self
+                .find_queue(conn, &name)
+                .and_then(|_| self.purge_queue(&name))
+                .map(|messages| Answer::Purged {
+                    messages: messages as u64,
+                }),
+            Ask::List => Ok(Answer::Listed(self.all_numbers())),
+            Ask::Numbers { name } => self
+                .find_queue(conn, &name)
+                .map(|slot| Answer::Numbers(self.numbers(slot))),
+        };
+        let answer = answered.unwrap_or_else(Answer::Refused);
+        let is_change = matches!(
+            answer,
+            Answer::Declared { is_new: true, .. } | Answer::Deleted { .. } | Answer::Purged { .. }
+        );
+        let notice = Notice::Answered {
+            id,
+            answer: Box::new(answer),
+        };
+        if is_change {
+            self.gate.tell_when_safe(conn, &mut self.conns, notice);
+        } else {
+            self.conns.tell(conn, notice);
+        }
+    }
+
+    fn ask_declare(&mut self, conn: usize, spec: QueueSpec) -> Result<Answer, Refusal> {
+        let known = self.queue_names.get(spec.name.as_str()).copied();
+        if let Some(slot) = known {
+            self.find_queue(conn, &spec.name)?;
+            let exists = &self.queues[slot].spec;
+            if let Some(field) = exists.difference(&spec) {
+                let text = format!(
+                    "the queue {} exists with another {field}",
+                    quoted(&spec.name)
+                );
+                return Ok(Answer::Conflict(Refusal {
+                    reason: Reason::Invalid,
+                    text,
+                }));
+            }
+            return Ok(self.declared(slot, false));
+        }
+        let name = spec.name.clone();
+        let owner = self.conns.conn(conn).id;
+        self.declare_queue(spec, Some(owner))?;
+        let slot = self.find_queue(conn, &name)?;
+        Ok(self.declared(slot, true))
+    }
+
+    fn ask_delete(
+        &mut self,
+        now: Now,
+        conn: usize,
+        name: &str,
+        if_unused: bool,
+        if_empty: bool,
+    ) -> Result<Answer, Refusal> {
+        let slot = self.find_queue(conn, name)?;
+        let queue = &self.queues[slot];
+        let obstacle = if if_unused && !queue.consumers.is_empty() {
+            Some("has consumers")
+        } else if if_empty && queue.backlog.len() > 0 {
+            Some("has messages")
+        } else {
+            None
+        };
+        if let Some(obstacle) = obstacle {
+            return Ok(Answer::InUse(Refusal {
+                reason: Reason::Locked,
+                text: format!("the queue {} {obstacle}", quoted(name)),
+            }));
+        }
+        let messages = self.delete_queue(now, name)?;
+        Ok(Answer::Deleted {
+            messages: messages as u64,
+        })
+    }
+
+    /// A queue that this connection may use.
+    fn find_queue(&self, conn: usize, name: &str) -> Result<usize, Refusal> {
+        let Some(&slot) = self.queue_names.get(name) else {
+            return Err(Refusal {
+                reason: Reason::NotFound,
+                text: format!("no queue {} exists", quoted(name)),
+            });
+        };
+        let owner = self.queues[slot].owner;
+        if owner.is_some_and(|owner| owner != self.conns.conn(conn).id) {
+            return Err(Refusal {
+                reason: Reason::Locked,
+                text: format!(
+                    "the queue {} belongs to another connection alone",
+                    quoted(name)
+                ),
+            });
+        }
+        Ok(slot)
+    }
+
+    fn declared(&self, slot: usize, is_new: bool) -> Answer {
+        Answer::Declared {
+            is_new,
+            numbers: self.numbers(slot),
+        }
+    }
+
+    fn numbers(&self, slot: usize) -> QueueNumbers {
+        let queue = &self.queues[slot];
+        let waiting = queue.backlog.waiting();
+        QueueNumbers {
+            name: queue.spec.name.clone(),
+            waiting: waiting as u64,
+            held: (queue.backlog.len() - waiting) as u64,
+            consumers: u32::try_from(queue.consumers.len()).unwrap_or(u32::MAX),
+            bytes: queue.backlog.waiting_bytes() as u64,
+            next_position: queue.backlog.next_seq(),
+        }
+    }
+
+    fn all_numbers(&self) -> Vec<QueueNumbers> {
+        let mut all: Vec<_> = self
+            .queues
+            .iter()
+            .map(|(slot, _)| self.numbers(slot))
+            .collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+}
