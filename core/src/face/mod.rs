@@ -1,7 +1,9 @@
 //! Faces: each glues one protocol's connection machine to the broker's vocabulary.
 
 pub mod amqp;
+pub mod binary;
 mod login;
+mod mapping;
 
 use core::net::IpAddr;
 use std::collections::VecDeque;

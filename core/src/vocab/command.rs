@@ -98,7 +98,7 @@ pub enum Outcome {
         failed: bool,
         /// Not to this consumer again.
         undeliverable_here: bool,
-        /// Message annotations to merge, encoded in the message's own format; none = none.
+        /// Message annotations to merge, as an AMQP map; none = none.
         annotations: Option<Bytes>,
     },
     /// The consumer went away in the middle: back to its position, the attempt counts.

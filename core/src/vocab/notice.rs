@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Answer, AskId, DeliveryId, Message, NodeKind, Port, QueueId, Reason, Refusal, Seq, SubscriptionSpec,
-    Ticket,
+    Answer, AskId, DeliveryId, Message, NodeKind, Port, QueueId, Reason, Refusal, Seq,
+    SubscriptionSpec, Ticket,
 };
 
 /// What a producer got.
@@ -44,7 +44,7 @@ pub struct Delivered {
     pub first_acquirer: bool,
     /// Remaining time to live, milliseconds.
     pub ttl_ms: Option<u64>,
-    /// Annotations that consumers added (`modified`), encoded in the message's format.
+    /// Annotations that consumers added (`modified`), as an AMQP map, whatever the message's format.
     pub annotations: Option<bytes::Bytes>,
     /// The message.
     pub message: Arc<Message>,

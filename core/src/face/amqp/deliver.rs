@@ -6,6 +6,7 @@ use qq_proto_amqp::section::{Header, Sections};
 use qq_proto_amqp::types::DeliveryTag;
 
 use super::outcome::{decode_map, merge};
+use crate::face::mapping;
 use crate::vocab::{Delivered, Format};
 
 /// Bytes before the payload: the header, when there is something to say.
@@ -34,10 +35,12 @@ impl Head {
             };
             header.encode(&mut self.buf);
         }
-        let rest = delivered
-            .annotations
-            .as_ref()
-            .map(|added| self.write_annotations(&delivered.message.payload, added));
+        let converted = sections_of(delivered);
+        let payload = converted.as_ref().unwrap_or(&delivered.message.payload);
+        let rest = match &delivered.annotations {
+            Some(added) => Some(self.write_annotations(payload, added)),
+            None => converted,
+        };
         (&self.buf, rest)
     }
 
@@ -58,7 +61,26 @@ impl Head {
     }
 }
 
-/// The message-format of the transfer. Payloads of other protocols are converted before they come here.
+/// The sections of a message that came by another protocol; none when it has its own.
+fn sections_of(delivered: &Delivered) -> Option<Bytes> {
+    if delivered.message.format != Format::Binary {
+        return None;
+    }
+    match mapping::sections_of(&delivered.message.payload) {
+        Ok(sections) => Some(sections),
+        Err(damaged) => {
+            // Nothing but a fault of ours makes such a record; an empty message tells the consumer more than silence.
+            log::error!(
+                "message {} of queue {}: {damaged}",
+                delivered.seq.0,
+                delivered.queue.0
+            );
+            Some(Bytes::from_static(&[0x00, 0x53, 0x75, 0xa0, 0x00]))
+        }
+    }
+}
+
+/// The message-format of the transfer. Payloads of other protocols are converted.
 pub(super) fn message_format(format: Format) -> u32 {
     match format {
         Format::Amqp(format) => format,

@@ -1,0 +1,362 @@
+//! The face of the QWER-Q protocol: glues its [`Connection`] to the broker's vocabulary.
+//!
+//! | file | knows |
+//! | --- | --- |
+//! | `publish` | PUBLISH and PUBLISH_BATCH, and the verdicts that answer them |
+//! | `consume` | CONSUME and UNSUBSCRIBE, permits, deliveries |
+//! | `held`, `settle` | deliveries without an answer; ACK, NACK, EXTEND_VISIBILITY and time-outs |
+//! | `call` | CALL: a request, and the answer that comes to a queue of its own |
+//! | `queue` | QUEUE_DECLARE and its relatives |
+//! | `ids` | message ids for those who bring none |
+//! | `refusal` | the broker's refusals in the protocol's words |
+//! | `ports` | producers and consumers by their number |
+//!
+//! Requests never wait for each other here: whatever needs the broker keeps its [`ReplyTo`] until the answer is there,
+//! and the machine puts the answers into the order that the peer's layout demands.
+
+mod call;
+mod consume;
+mod held;
+mod ids;
+mod ports;
+mod publish;
+mod queue;
+mod refusal;
+mod settle;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use qq_proto_binary::connection::{Config, Connection, Event, ReplyTo, Side, Token};
+use qq_proto_binary::error::{ErrorCode, text};
+use qq_proto_binary::message::SchemaListResponse;
+use qq_proto_binary::reply::Reply;
+use qq_proto_binary::request::Request;
+use slab::Slab;
+
+use super::{Authenticate, Face, Login, LoginAnswer, PeerInfo};
+use crate::broker::{Now, QueueSpec};
+use crate::vocab::{AskId, Command, Notice, Port, Refusal};
+use call::Calls;
+use held::Held;
+use ids::Ids;
+use ports::{PortState, Ports};
+use publish::Batch;
+use queue::Asked;
+use settle::Settling;
+
+/// How faces of one listener behave.
+pub struct BinaryConfig {
+    /// The protocol machine's bounds.
+    pub connection: Config,
+    /// Deliveries that the broker may hand over ahead of the socket, per consumer.
+    pub permit_slice: u32,
+    /// Publishes without an answer per connection, above which reading stops.
+    pub unanswered_max: usize,
+    /// Their bytes.
+    pub unanswered_bytes_max: usize,
+    /// Consumers of one connection.
+    pub consumers_max: usize,
+    /// Deliveries that one consumer may hold; a prefetch beyond it means as many.
+    pub prefetch_max: u32,
+    /// After how long a delivery without an answer returns, where the consumer says nothing, in milliseconds.
+    pub lock_timeout_ms: u64,
+    /// What a queue is like where a declaration says nothing.
+    pub queue_spec: QueueSpec,
+    /// Who may come in, by a token, which comes as the response of the mechanism [`TOKEN`].
+    pub authenticate: Authenticate,
+    /// A number that no peer can guess, for ids and hash maps.
+    pub seed: u64,
+}
+
+/// Name under which tokens are handed to [`BinaryConfig::authenticate`].
+pub const TOKEN: &str = "QWER-Q-TOKEN";
+
+type Map<K, V> = HashMap<K, V, FixedState>;
+
+/// One QWER-Q peer.
+pub struct BinaryFace {
+    conn: Connection,
+    config: Arc<BinaryConfig>,
+    peer: PeerInfo,
+    commands: Vec<Command>,
+    ports: Ports,
+    ids: Ids,
+    /// The producer for each queue that was published to.
+    producers: Map<String, Port>,
+    /// The consumer for each queue that is consumed.
+    consumers: BTreeMap<String, Port>,
+    batches: Slab<Batch>,
+    held: Held,
+    settling: Slab<Settling>,
+    calls: Calls,
+    asked: BTreeMap<AskId, Asked>,
+    next_ask: u64,
+    /// Consumers whose permit waits for output to drain.
+    thirsty: Vec<Port>,
+    /// Publishes without an answer, and their bytes.
+    unanswered: usize,
+    unanswered_bytes: usize,
+    is_pressed: bool,
+    /// When the peer is to hear that its token was wrong.
+    denial_due: Option<Duration>,
+}
+
+impl BinaryFace {
+    /// A face for a peer that just connected. `serial` is a number that no other face of the process has.
+    #[must_use]
+    pub fn new(now: Now, peer: PeerInfo, serial: u64, config: Arc<BinaryConfig>) -> Self {
+        let hashes = FixedState::with_seed(config.seed);
+        Self {
+            conn: Connection::new(Side::Server, config.connection.clone(), now.mono),
+            peer,
+            commands: Vec::new(),
+            ports: Ports::default(),
+            ids: Ids::new(config.seed, serial),
+            producers: Map::with_hasher(hashes),
+            consumers: BTreeMap::new(),
+            batches: Slab::new(),
+            held: Held::new(config.seed),
+            settling: Slab::new(),
+            calls: Calls::default(),
+            asked: BTreeMap::new(),
+            next_ask: 0,
+            thirsty: Vec::new(),
+            unanswered: 0,
+            unanswered_bytes: 0,
+            is_pressed: false,
+            denial_due: None,
+            config,
+        }
+    }
+
+    fn drain_events(&mut self, now: Now) {
+        while let Some(event) = self.conn.poll_event() {
+            match event {
+                Event::Request { reply_to, request } => self.on_request(now, reply_to, request),
+                Event::Authenticate { token } => self.on_token(now, &token),
+                Event::Closed { reason } => {
+                    self.denial_due = None;
+                    log::debug!("{}: closed: {reason:?}", self.peer.address);
+                }
+                // Those of a client's machine.
+                _ => {}
+            }
+        }
+    }
+
+    fn on_request(&mut self, now: Now, reply_to: ReplyTo, request: Request) {
+        match request {
+            Request::Publish(publish) => self.on_publish(now, reply_to, publish),
+            Request::PublishBatch(batch) => self.on_publish_batch(now, reply_to, batch),
+            Request::Consume(consume) => self.on_consume(reply_to, consume),
+            Request::Unsubscribe(request) => self.on_unsubscribe(reply_to, &request),
+            Request::Ack(ack) => self.on_ack(reply_to, &ack),
+            Request::Nack(nack) => self.on_nack(reply_to, &nack),
+            Request::ExtendVisibility(extend) => self.on_extend(now, reply_to, &extend),
+            Request::Call(call) => self.on_call(now, reply_to, call),
+            Request::QueueDeclare(declare) => self.on_declare(reply_to, *declare),
+            Request::QueueDelete(delete) => self.on_delete(reply_to, delete),
+            Request::QueuePurge(purge) => self.on_purge(reply_to, purge),
+            Request::QueueList => self.on_list(reply_to),
+            Request::QueueStats(stats) => self.on_stats(reply_to, stats),
+            Request::Heartbeat(_) => {
+                self.refuse(reply_to, ErrorCode::NotFound, text::MEMBER_NOT_FOUND);
+            }
+            Request::SchemaList => {
+                self.reply(reply_to, &Reply::SchemaList(SchemaListResponse::default()));
+            }
+            Request::SchemaGet(_) => {
+                self.refuse(reply_to, ErrorCode::SchemaMissing, text::SCHEMA_NOT_FOUND);
+            }
+            Request::SchemaRegister(_) => {
+                let text = "schema registration failed: this broker does not offer schemas yet";
+                self.refuse(reply_to, ErrorCode::SchemaRefused, text);
+            }
+            Request::CommitOffset(_) => {
+                self.refuse(reply_to, ErrorCode::NotFound, text::STREAM_NOT_FOUND);
+            }
+            Request::Seek(_) => self.refuse_unoffered(reply_to, "streams"),
+            // The machine answers it.
+            Request::Ping(_) => {}
+        }
+    }
+
+    fn on_token(&mut self, now: Now, token: &Token) {
+        let login = Login {
+            now,
+            peer: &self.peer,
+            mechanism: TOKEN,
+            response: token.0.as_bytes(),
+        };
+        match (self.config.authenticate)(&login) {
+            LoginAnswer::Accepted | LoginAnswer::AcceptedWith { .. } => self.judge(true),
+            LoginAnswer::Denied { delay } if !delay.is_zero() => {
+                self.denial_due = Some(now.mono.saturating_add(delay));
+            }
+            // A token is one step.
+            LoginAnswer::Denied { .. } | LoginAnswer::Challenge { .. } => self.judge(false),
+        }
+    }
+
+    fn judge(&mut self, is_accepted: bool) {
+        self.denial_due = None;
+        if !is_accepted {
+            log::debug!("{}: wrong token", self.peer.address);
+        }
+        // Fails only when the peer is gone.
+        let _ = self.conn.auth_outcome(is_accepted);
+    }
+
+    fn reply(&mut self, reply_to: ReplyTo, reply: &Reply) {
+        // Fails only when the connection is closing: nobody waits for the answer.
+        let _ = self.conn.reply(reply_to, reply);
+    }
+
+    fn refuse(&mut self, reply_to: ReplyTo, code: ErrorCode, text: &str) {
+        log::debug!("{}: request refused: {text}", self.peer.address);
+        // As above.
+        let _ = self.conn.refuse(reply_to, code, text);
+    }
+
+    fn refuse_with(&mut self, reply_to: ReplyTo, refusal: &Refusal) {
+        self.refuse(reply_to, refusal::code_of(refusal.reason), &refusal.text);
+    }
+
+    fn refuse_unoffered(&mut self, reply_to: ReplyTo, what: &str) {
+        self.refuse(
+            reply_to,
+            ErrorCode::UnknownOpcode,
+            &refusal::unoffered(what),
+        );
+    }
+
+    fn on_notice(&mut self, now: Now, notice: Notice) {
+        match notice {
+            Notice::Deliver { port, delivered } => {
+                if self.calls.port() == Some(port) {
+                    self.on_call_answer(&delivered);
+                } else {
+                    self.on_deliver(now, port, &delivered);
+                }
+            }
+            Notice::Confirm {
+                port,
+                first,
+                last,
+                verdict,
+            } => self.on_confirm(port, first, last, &verdict),
+            Notice::Settled { port, first, last } => self.on_settled(port, first, last),
+            // Publishes went ahead of it.
+            Notice::ProducerOpened { .. } | Notice::Drained { .. } => {}
+            Notice::ConsumerOpened { port, opened } => {
+                if self.calls.port() == Some(port) {
+                    self.on_calls_opened(now, &opened.name);
+                } else {
+                    self.on_consumer_opened(port);
+                }
+            }
+            Notice::Refused { port, refusal } | Notice::Closed { port, refusal } => {
+                self.on_port_gone(port, &refusal);
+            }
+            Notice::Answered { id, answer } => self.on_answered(id, *answer),
+            Notice::Pressure { on } => self.is_pressed = on,
+        }
+    }
+
+    /// The broker will not serve a port, or not any more.
+    fn on_port_gone(&mut self, port: Port, refusal: &Refusal) {
+        if self.calls.port() == Some(port) {
+            return self.end_calls(refusal);
+        }
+        match self.ports.remove(port) {
+            Some(PortState::Producer(producer)) => self.end_producer(producer, refusal),
+            Some(PortState::Consumer(consumer)) => self.end_consumer(port, consumer, refusal),
+            None => {}
+        }
+    }
+}
+
+impl Face for BinaryFace {
+    fn handle_input(&mut self, now: Now, input: &mut BytesMut) {
+        self.conn.handle_input(now.mono, input);
+        self.drain_events(now);
+    }
+
+    fn handle_notices(&mut self, now: Now, notices: &mut Vec<Notice>) {
+        for notice in notices.drain(..) {
+            self.on_notice(now, notice);
+        }
+        self.drain_events(now);
+    }
+
+    fn handle_eof(&mut self, now: Now) {
+        self.conn.handle_eof(now.mono);
+        self.drain_events(now);
+    }
+
+    fn handle_timeout(&mut self, now: Now) {
+        // First, so that the machine knows the time when the denial starts its lingering.
+        self.conn.handle_timeout(now.mono);
+        if self.denial_due.is_some_and(|due| due <= now.mono) {
+            self.judge(false);
+        }
+        self.return_expired(now);
+        self.end_late_calls(now);
+        self.drain_events(now);
+    }
+
+    fn handle_shutdown(&mut self, now: Now, refusal: &Refusal) {
+        log::debug!("{}: sent away: {}", self.peer.address, refusal.text);
+        self.conn.close();
+        self.drain_events(now);
+    }
+
+    fn poll_commands(&mut self, commands: &mut Vec<Command>) {
+        commands.append(&mut self.commands);
+    }
+
+    fn poll_transmit(&mut self, now: Now, out: &mut VecDeque<Bytes>, budget: usize) -> usize {
+        let written = self.conn.poll_transmit(now.mono, out, budget);
+        if !self.thirsty.is_empty() {
+            for port in std::mem::take(&mut self.thirsty) {
+                self.update_permit(port);
+            }
+        }
+        written
+    }
+
+    fn poll_timeout(&self) -> Option<Duration> {
+        [
+            self.conn.poll_timeout(),
+            self.denial_due,
+            self.held.due_at(),
+            self.calls.due_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn wants_read(&self) -> bool {
+        self.conn.wants_read()
+            && self.unanswered < self.config.unanswered_max
+            && self.unanswered_bytes < self.config.unanswered_bytes_max
+    }
+
+    /// Who has said nothing yet is a stranger, also where no token is needed.
+    fn is_authenticated(&self) -> bool {
+        self.conn.is_open() && self.conn.layout().is_some()
+    }
+
+    fn is_done(&self) -> bool {
+        self.conn.is_done()
+    }
+}

@@ -1,0 +1,165 @@
+//! Whole queues: QUEUE_DECLARE, QUEUE_DELETE, QUEUE_PURGE, QUEUE_LIST and QUEUE_STATS.
+
+use qq_proto_binary::connection::ReplyTo;
+use qq_proto_binary::error::ErrorCode;
+use qq_proto_binary::message::{
+    Overflow as WireOverflow, QueueDeclareRequest, QueueDeclareResponse, QueueDeleteRequest,
+    QueueDeleteResponse, QueueInfo, QueueKind, QueueListResponse, QueuePurgeRequest,
+    QueuePurgeResponse, QueueStatsRequest, QueueStatsResponse,
+};
+use qq_proto_binary::reply::Reply;
+
+use super::BinaryFace;
+use crate::broker::{Overflow, QueueSpec};
+use crate::vocab::{Answer, Ask, AskId, Command};
+
+/// Who waits for the answer to a question.
+#[derive(Debug)]
+pub(super) struct Asked {
+    reply_to: ReplyTo,
+}
+
+impl BinaryFace {
+    pub(super) fn on_declare(&mut self, reply_to: ReplyTo, declare: QueueDeclareRequest) {
+        if declare.passive {
+            let name = declare.queue;
+            return self.ask(reply_to, Ask::Find { name });
+        }
+        match spec_of(&self.config.queue_spec, declare) {
+            Ok(spec) => self.ask(reply_to, Ask::Declare { spec }),
+            Err(what) => self.refuse_unoffered(reply_to, what),
+        }
+    }
+
+    pub(super) fn on_delete(&mut self, reply_to: ReplyTo, delete: QueueDeleteRequest) {
+        let ask = Ask::Delete {
+            name: delete.queue,
+            if_unused: delete.if_unused,
+            if_empty: delete.if_empty,
+        };
+        self.ask(reply_to, ask);
+    }
+
+    pub(super) fn on_purge(&mut self, reply_to: ReplyTo, purge: QueuePurgeRequest) {
+        self.ask(reply_to, Ask::Purge { name: purge.queue });
+    }
+
+    pub(super) fn on_list(&mut self, reply_to: ReplyTo) {
+        self.ask(reply_to, Ask::List);
+    }
+
+    pub(super) fn on_stats(&mut self, reply_to: ReplyTo, stats: QueueStatsRequest) {
+        self.ask(reply_to, Ask::Numbers { name: stats.queue });
+    }
+
+    fn ask(&mut self, reply_to: ReplyTo, ask: Ask) {
+        let id = AskId(self.next_ask);
+        self.next_ask += 1;
+        self.asked.insert(id, Asked { reply_to });
+        self.commands.push(Command::Ask {
+            id,
+            ask: Box::new(ask),
+        });
+    }
+
+    pub(super) fn on_answered(&mut self, id: AskId, answer: Answer) {
+        let Some(Asked { reply_to }) = self.asked.remove(&id) else {
+            return;
+        };
+        let reply = match answer {
+            Answer::Declared { is_new, numbers } => Reply::QueueDeclared(QueueDeclareResponse {
+                queue: numbers.name,
+                created: is_new,
+                message_count: numbers.waiting,
+                consumer_count: numbers.consumers,
+            }),
+            Answer::Deleted { messages } => Reply::QueueDeleted(QueueDeleteResponse {
+                message_count: messages,
+            }),
+            Answer::Purged { messages } => Reply::QueuePurged(QueuePurgeResponse {
+                message_count: messages,
+            }),
+            Answer::Listed(all) => {
+                let queues = all.into_iter().map(|numbers| QueueInfo {
+                    name: numbers.name,
+                    message_count: u32::try_from(numbers.waiting).unwrap_or(u32::MAX),
+                    in_flight_count: u32::try_from(numbers.held).unwrap_or(u32::MAX),
+                });
+                Reply::QueueList(QueueListResponse {
+                    queues: queues.collect(),
+                })
+            }
+            Answer::Numbers(numbers) => Reply::QueueStats(Box::new(QueueStatsResponse {
+                queue: numbers.name,
+                message_count: numbers.waiting,
+                in_flight_count: numbers.held,
+                consumer_count: numbers.consumers,
+                bytes: numbers.bytes,
+                published_total: numbers.next_position,
+                ..QueueStatsResponse::default()
+            })),
+            Answer::Conflict(refusal) => {
+                return self.refuse(reply_to, ErrorCode::Conflict, &refusal.text);
+            }
+            Answer::InUse(refusal) => {
+                return self.refuse(reply_to, ErrorCode::InUse, &refusal.text);
+            }
+            Answer::Refused(refusal) => return self.refuse_with(reply_to, &refusal),
+        };
+        self.reply(reply_to, &reply);
+    }
+}
+
+/// A definition of a queue.
+///
+/// # Errors
+/// The setting that this broker does not offer.
+fn spec_of(defaults: &QueueSpec, declare: QueueDeclareRequest) -> Result<QueueSpec, &'static str> {
+    let overflow = match WireOverflow::try_from(declare.overflow) {
+        Ok(WireOverflow::Unspecified) => defaults.overflow,
+        Ok(WireOverflow::Reject) => Overflow::Reject,
+        Ok(WireOverflow::DropHead) => Overflow::DropHead,
+        Ok(WireOverflow::RejectDlx) | Err(_) => return Err("this `overflow`"),
+    };
+    let unoffered = [
+        (declare.kind != QueueKind::Queue as i32, "streams"),
+        (declare.expires_ms > 0, "`expires_ms`"),
+        (declare.priority_max > 0, "`priority_max`"),
+        (declare.deliveries_max.is_some(), "`deliveries_max`"),
+        (declare.failure_policy != 0, "`failure_policy`"),
+        (
+            !declare.dead_letter_exchange.is_empty(),
+            "`dead_letter_exchange`",
+        ),
+        (
+            !declare.dead_letter_routing_key.is_empty(),
+            "`dead_letter_routing_key`",
+        ),
+        (
+            declare.retry_backoff_min_ms > 0
+                || declare.retry_backoff_max_ms > 0
+                || declare.retry_backoff_factor_percent > 0,
+            "`retry_backoff`",
+        ),
+        (declare.lock_timeout_ms > 0, "`lock_timeout_ms`"),
+        (declare.single_active_consumer, "`single_active_consumer`"),
+        (declare.dedup_window_ms.is_some(), "`dedup_window_ms`"),
+        (declare.age_max_ms > 0, "`age_max_ms`"),
+        (!declare.arguments.is_empty(), "`arguments`"),
+    ];
+    if let Some((_, what)) = unoffered.into_iter().find(|(is_asked, _)| *is_asked) {
+        return Err(what);
+    }
+    let given = |value: u64| (value > 0).then_some(value);
+    Ok(QueueSpec {
+        name: declare.queue,
+        durable: declare.durable.unwrap_or(defaults.durable),
+        exclusive: declare.exclusive,
+        auto_delete: declare.auto_delete,
+        message_ttl_ms: given(declare.message_ttl_ms).or(defaults.message_ttl_ms),
+        max_length: given(declare.length_max).or(defaults.max_length),
+        max_bytes: given(declare.bytes_max).or(defaults.max_bytes),
+        overflow,
+        ..defaults.clone()
+    })
+}
