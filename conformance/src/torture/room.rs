@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use super::consumer::ConsumerPlan;
-use super::daemon::{Daemon, Setup};
+use super::daemon::{Daemon, PATIENCE, Setup};
 use super::judge::{Judged, judge};
 use super::load::{Load, drain_all};
 use super::producer::ProducerPlan;
@@ -131,29 +131,38 @@ fn refuses(
     condition: &mut String,
     events: &mut Vec<Vec<Event>>,
 ) -> Outcome<Duration> {
-    let (mut last, mut since) = (0, Instant::now());
-    while !filling.is_produced() && since.elapsed() < Duration::from_secs(1) {
-        let now = filling.accepted();
-        if now != last {
-            (last, since) = (now, Instant::now());
+    let began = Instant::now();
+    for probe in 0.. {
+        let (mut last, mut since) = (0, Instant::now());
+        while !filling.is_produced() && since.elapsed() < Duration::from_secs(1) {
+            let now = filling.accepted();
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let to_refuse = since.elapsed();
-    let plan = ProducerPlan {
-        count: Some(20),
-        is_stopped_by_refusal: true,
-        ..ProducerPlan::new(4, QUEUE)
-    };
-    let seen = Load::start(daemon.port, epoch, &[plan], &[]).join();
-    events.extend(seen.events);
-    match seen.produced.first() {
-        Some(late) if late.refused > 0 && late.accepted == 0 => {
+        let to_refuse = since.elapsed();
+        let plan = ProducerPlan {
+            count: Some(20),
+            first_n: probe * 1_000,
+            is_stopped_by_refusal: true,
+            ..ProducerPlan::new(4, QUEUE)
+        };
+        let seen = Load::start(daemon.port, epoch, &[plan], &[]).join();
+        events.extend(seen.events);
+        let Some(late) = seen.produced.first() else {
+            break;
+        };
+        if late.refused > 0 && late.accepted == 0 {
             condition.clone_from(&late.condition);
-            Ok(to_refuse)
+            return Ok(to_refuse);
         }
-        other => Err(format!("on a full disk: {other:?}\n{}", daemon.log())),
+        // The machine was slow, not the disk full.
+        if filling.is_produced() || late.lost.is_some() || began.elapsed() > PATIENCE * 3 {
+            return Err(format!("on a full disk: {late:?}\n{}", daemon.log()));
+        }
     }
+    Err("no probe ran".into())
 }
 
 /// Publishes until something is accepted again.
