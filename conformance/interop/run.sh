@@ -82,6 +82,7 @@ config() {
 [server]
 bind_addr = "127.0.0.1"
 amqp_port = $2
+binary_port = 0
 
 [storage]
 backend = "${STORE:-sqlite}"

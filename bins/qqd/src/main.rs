@@ -8,6 +8,7 @@
 )]
 
 mod args;
+mod binary;
 mod config;
 #[cfg(feature = "sqlite")]
 mod disk;

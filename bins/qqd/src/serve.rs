@@ -10,10 +10,11 @@ use qq_core::broker::{Broker, BrokerConfig, Limits};
 use qq_core::store::{StoreError, StoreFault};
 
 use crate::args::Args;
+use crate::binary::binary_factory;
 use crate::config::Config;
 use crate::face::amqp_factory;
 use crate::logging::{self, Log};
-use crate::login::{SharedUsers, Users};
+use crate::login::{SharedUsers, Tokens, Users};
 use crate::runtime::{self, Clock, Listener, Recovered, Shutdown};
 use crate::{EXIT_FAILED, EXIT_USAGE, complain, files, listen, read, signals, storage};
 
@@ -29,6 +30,17 @@ pub(crate) fn serve(args: Args, config: &Config, users: Users) -> ExitCode {
     let amqp = match listen::bind("AMQP", config.amqp_address()) {
         Ok(socket) => socket,
         Err(text) => return complain([text]),
+    };
+    let tokens = match Tokens::of(config) {
+        Ok(tokens) => tokens,
+        Err(problem) => return complain([problem]),
+    };
+    let binary = match config.binary_address() {
+        None => None,
+        Some(address) => match listen::bind("QWER-Q", address) {
+            Ok(socket) => Some(socket),
+            Err(text) => return complain([text]),
+        },
     };
     let log = match logging::start(&config.logging) {
         Ok(log) => log,
@@ -55,7 +67,15 @@ pub(crate) fn serve(args: Args, config: &Config, users: Users) -> ExitCode {
         }
     };
     announce(config, &amqp, &users, &recovered);
-    let runtime_config = runtime_config(config, amqp, &users);
+    announce_binary(binary.as_ref(), &tokens);
+    let mut runtime_config = runtime_config(config, amqp, &users);
+    runtime_config
+        .listeners
+        .extend(binary.map(|socket| Listener {
+            name: "QWER-Q".to_owned(),
+            socket,
+            factory: binary_factory(config, tokens, random()),
+        }));
     let ended = runtime::run(runtime_config, recovered.broker, shutdown, clock);
     let code = match ended {
         Ok(()) => {
@@ -166,6 +186,19 @@ fn runtime_config(config: &Config, amqp: TcpListener, users: &SharedUsers) -> ru
 /// A number that no peer can guess, from the random keys that the standard library makes for its maps.
 fn random() -> u64 {
     std::hash::RandomState::new().build_hasher().finish()
+}
+
+/// The same about the other protocol.
+fn announce_binary(socket: Option<&TcpListener>, tokens: &Tokens) {
+    let Some(address) = socket.and_then(|socket| socket.local_addr().ok()) else {
+        return;
+    };
+    log::info!("QWER-Q on {address}, {tokens}");
+    if !address.ip().is_loopback() && !tokens.is_required() {
+        log::warn!(
+            "QWER-Q on {address} is open to everybody who can reach it: set [auth] tokens_file"
+        );
+    }
 }
 
 /// What an operator wants to see first.

@@ -69,7 +69,7 @@ impl Setup {
             self.storage.replace("DATA", &data.display().to_string())
         };
         let text = format!(
-            "[server]\nbind_addr = \"127.0.0.1\"\namqp_port = 0\n{}\n[storage]\n{storage}\n\
+            "[server]\nbind_addr = \"127.0.0.1\"\namqp_port = 0\nbinary_port = 0\n{}\n[storage]\n{storage}\n\
              [defaults]\nauto_create_queues = true\n[logging]\nlevel = \"info\"\n{}\n",
             self.server, self.extra
         );

@@ -75,7 +75,7 @@ pub(crate) fn configure(dir: &Path, port: u16, server: &str, extra: &str) -> Pat
     let users = dir.join("users");
     fs::write(&users, "guest:guest\n").expect("the users file");
     let text = format!(
-        "[server]\nbind_addr = \"127.0.0.1\"\namqp_port = {port}\n{server}\n\
+        "[server]\nbind_addr = \"127.0.0.1\"\namqp_port = {port}\nbinary_port = 0\n{server}\n\
          [storage]\nbackend = \"memory\"\n\
          [defaults]\nauto_create_queues = true\nauto_create_except = [\"conform-absent-\"]\n\
          [logging]\nlevel = \"warn\"\n{extra}\n"

@@ -102,6 +102,12 @@ impl Config {
         SocketAddr::new(self.server.bind_addr.0, self.server.amqp_port.to())
     }
 
+    /// Where QWER-Q is served, if it is.
+    pub(crate) fn binary_address(&self) -> Option<SocketAddr> {
+        let address = SocketAddr::new(self.server.bind_addr.0, self.server.binary_port.to());
+        self.server.binary_enabled.then_some(address)
+    }
+
     /// The queues that exist from the start.
     pub(crate) fn queue_specs(&self) -> Vec<QueueSpec> {
         self.queues.iter().map(Queue::spec).collect()

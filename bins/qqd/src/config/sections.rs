@@ -27,7 +27,8 @@ pub(crate) struct Server {
     tls_client_ca: Text,
     amqps_port: Number,
     ws_bind_addr: Text,
-    binary_port: Number,
+    pub(crate) binary_enabled: bool,
+    pub(crate) binary_port: Number,
     advertised_host: Text,
 }
 
@@ -46,6 +47,7 @@ impl Default for Server {
             tls_client_ca: Text::default(),
             amqps_port: Number::port(5671),
             ws_bind_addr: Text::default(),
+            binary_enabled: true,
             binary_port: Number::port(9876),
             advertised_host: Text::default(),
         }
@@ -103,10 +105,15 @@ impl Server {
                 &mut self.ws_bind_addr,
                 "address and port for AMQP over WebSocket",
             ),
-            Key::later(
+            Key::new(
+                "binary_enabled",
+                &mut self.binary_enabled,
+                "serve QWER-Q, the binary protocol",
+            ),
+            Key::new(
                 "binary_port",
                 &mut self.binary_port,
-                "port of the binary protocol",
+                "port for QWER-Q; 0 takes any free one and logs it",
             ),
             Key::later(
                 "advertised_host",
@@ -267,7 +274,7 @@ impl Sasl {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Auth {
     pub(crate) users_file: Text,
-    tokens_file: Text,
+    pub(crate) tokens_file: Text,
 }
 
 impl Auth {
@@ -278,10 +285,10 @@ impl Auth {
                 &mut self.users_file,
                 "file with one `name:password` per line; read again on SIGHUP",
             ),
-            Key::later(
+            Key::new(
                 "tokens_file",
                 &mut self.tokens_file,
-                "file with one token per line",
+                "file with one token per line, any of which opens QWER-Q; without it QWER-Q needs none, or, with [sasl] enabled, lets nobody in",
             ),
         ]
     }

@@ -1,6 +1,7 @@
 //! Who is let in: users and their passwords, and what wrong ones cost.
 
 mod lockout;
+mod tokens;
 mod users;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -10,6 +11,7 @@ use qq_core::face::{Login, LoginAnswer};
 
 use crate::config::Config;
 use lockout::{Lockout, Rules};
+pub(crate) use tokens::Tokens;
 pub(crate) use users::Users;
 
 /// How often at most a locked address is reported.

@@ -14,7 +14,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The daemon with an environment that only the test decides, and a store that leaves no files.
 pub(crate) fn qqd() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_qqd"));
-    command.env_clear().env("QQ_STORAGE_BACKEND", "memory");
+    command
+        .env_clear()
+        .env("QQ_STORAGE_BACKEND", "memory")
+        .env("QQ_SERVER_BINARY_PORT", "0");
     command
 }
 
