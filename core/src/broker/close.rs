@@ -85,6 +85,10 @@ impl Broker {
         if consumer.is_draining {
             queue.draining.retain(|other| *other != slot);
         }
+        if let Some(wanted) = &consumer.wanted {
+            queue.publisher_askers -= usize::from(wanted.filter.wants_publisher());
+            queue.filtered.retain(|other| *other != slot);
+        }
         if consumer.has_excluded {
             queue.excluders.retain(|other| *other != slot);
         }

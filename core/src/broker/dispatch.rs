@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::filtered::{Found, LOOKS_MAX};
 use super::{Broker, Now};
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Browsed, Clock, Entry, NEVER_MS};
@@ -20,6 +21,7 @@ impl Broker {
             return;
         }
         queue.is_dirty = false;
+        self.looks_left = LOOKS_MAX;
         if self.is_draining {
             return self.tell_drained(slot);
         }
@@ -38,12 +40,12 @@ impl Broker {
                 Served::Nothing => break,
             }
         }
+        self.note_unfinished(now, slot);
         self.tell_drained(slot);
     }
 
     /// Gives the consumer at the front of the ring its turn: one message, or as many as possible when it is alone.
     fn serve(&mut self, now: Now, at: Clock, slot: usize, consumer_slot: usize) -> Served {
-        let persisted = self.gate.persisted();
         loop {
             let queue = &mut self.queues[slot];
             let consumer = &mut self.consumers[consumer_slot];
@@ -52,14 +54,21 @@ impl Broker {
                 queue.ring.pop_front();
                 return Served::OutOfPermit;
             }
-            let mut view = consumer.view();
-            let next = queue.backlog.next_for(&mut view, persisted);
-            consumer.parked_from = view.parked_from;
+            let next = match self.find_next(at, slot, consumer_slot) {
+                Found::Message(seq) => Some(seq),
+                Found::Nothing => None,
+                Found::More => {
+                    self.queues[slot].ring.rotate_left(1);
+                    return Served::One;
+                }
+            };
+            let queue = &mut self.queues[slot];
+            let consumer = &mut self.consumers[consumer_slot];
             let Some(seq) = next else {
-                if !consumer.has_excluded {
+                if !consumer.has_excluded && queue.filtered.is_empty() {
                     return Served::Nothing;
                 }
-                // Another may take a message that this one excluded itself from.
+                // Another may take a message that this one excluded itself from, or does not want.
                 queue.ring.rotate_left(1);
                 return Served::Excluded;
             };
@@ -101,6 +110,21 @@ impl Broker {
         }
     }
 
+    /// The next message for a consumer.
+    #[inline]
+    fn find_next(&mut self, at: Clock, slot: usize, consumer_slot: usize) -> Found {
+        let consumer = &mut self.consumers[consumer_slot];
+        if consumer.wanted.is_some() {
+            return self.find_wanted(at, slot, consumer_slot);
+        }
+        let mut view = consumer.view();
+        let next = self.queues[slot]
+            .backlog
+            .next_for(&mut view, self.gate.persisted());
+        consumer.parked_from = view.parked_from;
+        next.map_or(Found::Nothing, Found::Message)
+    }
+
     fn dispatch_browsers(&mut self, now: Now, at: Clock, slot: usize) {
         let mut index = 0;
         while let Some(&browser) = self.queues[slot].browse_ring.get(index) {
@@ -116,6 +140,9 @@ impl Broker {
     /// Shows a browsing consumer what it has permit for; returns whether permit is left.
     fn serve_browser(&mut self, now: Now, at: Clock, slot: usize, browser_slot: usize) -> bool {
         let persisted = self.gate.persisted();
+        if let Some(wanted) = &mut self.consumers[browser_slot].wanted {
+            wanted.has_more = false;
+        }
         loop {
             let queue = &self.queues[slot];
             let browser = &mut self.consumers[browser_slot];
@@ -141,6 +168,23 @@ impl Broker {
                 self.read(slot, browser_slot, seq);
                 return true;
             };
+            if let Some(wanted) = &mut browser.wanted {
+                let id = self.conns.conn(browser.conn).id;
+                wanted.has_more = self.looks_left == 0;
+                if wanted.has_more {
+                    // It looks here again: what was fetched stays.
+                    if entry.is_away() {
+                        self.bytes += message.cost();
+                        browser.reader.ahead.push_front((seq, message));
+                    }
+                    return true;
+                }
+                self.looks_left -= 1;
+                if !wanted.is_wanted(&entry, &message, id, at) {
+                    browser.browse_from = seq + 1;
+                    continue;
+                }
+            }
             browser.browse_from = seq + 1;
             let delivery = DeliveryId(browser.sent);
             browser.sent += 1;
@@ -161,7 +205,9 @@ impl Broker {
         let is_starved = self.queues[slot].backlog.is_starved();
         for consumer_slot in std::mem::take(&mut self.queues[slot].draining) {
             let consumer = &mut self.consumers[consumer_slot];
-            let is_starved = if consumer.is_browsing {
+            let is_starved = if let Some(wanted) = &consumer.wanted {
+                wanted.has_more || consumer.reader.is_waiting
+            } else if consumer.is_browsing {
                 consumer.reader.is_waiting
             } else {
                 is_starved

@@ -16,6 +16,7 @@ mod counters;
 mod dispatch;
 mod exchange;
 mod fanout;
+mod filtered;
 mod gate;
 mod open;
 mod paging;
@@ -78,6 +79,14 @@ pub struct Broker {
     gate: Gate,
     /// Queues with something to deliver, perhaps.
     dirty: Vec<usize>,
+    /// Whose publish is being executed.
+    publisher: Option<ConnId>,
+    /// Queues in which consumers with filters have more to look at, in the next turn.
+    unfinished: BTreeSet<(usize, QueueId)>,
+    /// When that turn is due.
+    resume_at: Duration,
+    /// Messages that may still be looked at for consumers with filters in this turn of a queue.
+    looks_left: usize,
     /// Dynamic queues whose time may have come.
     outlived: Vec<(usize, QueueId)>,
     /// Producers with a run of verdicts that is not told yet.
@@ -126,6 +135,10 @@ impl Broker {
             links: Map::with_hasher(FixedState::with_seed(seed)),
             gate: Gate::default(),
             dirty: Vec::new(),
+            publisher: None,
+            unfinished: BTreeSet::new(),
+            resume_at: Duration::ZERO,
+            looks_left: 0,
             outlived: Vec::new(),
             runs: Vec::new(),
             timers: BTreeSet::new(),
@@ -267,10 +280,11 @@ impl Broker {
             return None;
         }
         let timer = self.timers.first();
-        timer
-            .map(|(at_ms, _)| Duration::from_millis(*at_ms))
+        let expiry = timer.map(|(at_ms, _)| Duration::from_millis(*at_ms));
+        let resume = (!self.unfinished.is_empty()).then_some(self.resume_at);
+        [expiry, resume, self.gate.poll_timeout()]
             .into_iter()
-            .chain(self.gate.poll_timeout())
+            .flatten()
             .min()
     }
 

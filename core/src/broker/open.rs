@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::conn::PortKind;
+use super::filtered::Wanted;
 use super::paging::damaged;
 use super::ports::{Consumer, LastRoute, LinkOwner, Producer, Reader, Role, Target};
 use super::subscription::Source;
@@ -66,6 +67,10 @@ impl Broker {
 
     /// Executes `OpenConsumer`.
     pub(super) fn open_consumer(&mut self, at: Clock, conn: usize, port: Port, spec: ConsumerSpec) {
+        let wanted = match spec.filter.clone().map(Wanted::new).transpose() {
+            Ok(wanted) => wanted.map(Box::new),
+            Err(refusal) => return self.refuse(conn, port, refusal),
+        };
         let resolved = self
             .make_room(at, conn, port, spec.key.clone(), Role::Consumer)
             .and_then(|()| self.resolve_source(at, conn, port, &spec));
@@ -95,6 +100,7 @@ impl Broker {
             parked_from: 0,
             has_excluded: false,
             subscription,
+            wanted,
         });
         if let Some(key) = key {
             self.links
@@ -107,6 +113,12 @@ impl Broker {
         queue.consumers.insert(slot);
         queue.had_consumer = true;
         queue.takers += usize::from(!opened.browse);
+        if let Some(wanted) = &self.consumers[slot].wanted {
+            queue.publisher_askers += usize::from(wanted.filter.wants_publisher());
+            if !opened.browse {
+                queue.filtered.push(slot);
+            }
+        }
         self.conns.tell(
             conn,
             Notice::ConsumerOpened {

@@ -65,7 +65,7 @@ impl Broker {
         }
     }
 
-    /// Asks for the bodies that a browsing consumer comes to.
+    /// Asks for the bodies that a consumer beside the cursor comes to.
     pub(super) fn read(&mut self, slot: usize, consumer: usize, seq: u64) {
         let reader = &mut self.consumers[consumer];
         if reader.reader.is_waiting {
@@ -129,6 +129,16 @@ impl Broker {
         found.reader.is_waiting = false;
         let missing = self.queues[slot].backlog.first_unread(span, &messages);
         if missing.is_none() {
+            if found
+                .reader
+                .ahead
+                .back()
+                .is_some_and(|(last, _)| *last >= span.first)
+            {
+                // It went back meanwhile.
+                self.bytes -= found.reader.cost();
+                found.reader.ahead.clear();
+            }
             for (Seq(seq), message) in messages {
                 if seq >= found.browse_from && seq < span.end() {
                     self.bytes += message.cost();

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::conn::{Conns, PortKind};
+use super::filtered::Wanted;
 use super::subscription::Held;
 use super::{Broker, Now};
 use crate::queue::{Chunks, Clock, View};
@@ -114,15 +115,17 @@ pub(super) struct Consumer {
     pub(super) is_draining: bool,
     /// Positions of unsettled deliveries, by delivery.
     pub(super) unsettled: Chunks<u64>,
-    /// Browsing: the next position to look at.
+    /// Browsing, or with a filter: the next position to look at.
     pub(super) browse_from: u64,
-    /// Browsing: bodies that the index does not have.
+    /// Browsing, or with a filter: bodies that the index does not have.
     pub(super) reader: Reader,
     /// See [`View`].
     pub(super) parked_from: u64,
     pub(super) has_excluded: bool,
     /// When it reads from an exchange.
     pub(super) subscription: Option<Held>,
+    /// Only of consumers that do not want everything.
+    pub(super) wanted: Option<Box<Wanted>>,
 }
 
 /// Bodies that a browsing consumer fetched for itself: what it reads is not near the queue's cursor.

@@ -41,11 +41,13 @@ impl Broker {
             Target::Queue(queue) => Ok(Route::One(queue)),
             _ => self.decide_route(now.wall_ms, conn, slot, &message),
         };
+        self.publisher = Some(self.conns.conn(conn).id);
         let taken = match decided {
             Ok(Route::One(queue)) => self.enqueue(now, at, queue, message),
             Ok(Route::Many) => self.enqueue_all(now, at, &message),
             Err(verdict) => Err(verdict),
         };
+        self.publisher = None;
         let producer_verdict = match taken {
             Ok(Taken::Volatile) => Verdict::Accepted,
             Ok(Taken::Durable) => {
@@ -113,8 +115,11 @@ impl Broker {
 
     /// Puts an entry at the tail of its queue.
     #[inline]
-    pub(super) fn push_entry(&mut self, at: Clock, slot: usize, cost: usize, entry: Entry) {
+    pub(super) fn push_entry(&mut self, at: Clock, slot: usize, cost: usize, mut entry: Entry) {
         let queue = &mut self.queues[slot];
+        if queue.publisher_askers > 0 && self.publisher.is_some() {
+            entry.extra.get_or_insert_default().publisher = self.publisher;
+        }
         self.bytes += cost;
         queue.backlog.push(entry, at);
         if !queue.is_dirty {

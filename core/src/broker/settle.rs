@@ -179,6 +179,9 @@ impl Broker {
         if queue.backlog.expiry_ms() < queue.armed_ms {
             self.arm(slot);
         }
+        if !self.queues[slot].filtered.is_empty() {
+            self.offer_again(at, slot, seq);
+        }
     }
 
     /// Ends all unsettled deliveries of a consumer that goes.

@@ -19,6 +19,7 @@ impl Broker {
             return;
         }
         let at = now.clock();
+        self.resume_filters();
         let mut left = EXPIRED_MAX;
         while left > 0
             && let Some(&(at_ms, slot)) = self.timers.first()

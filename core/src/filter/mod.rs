@@ -125,6 +125,12 @@ impl Filter {
         &self.spec
     }
 
+    /// Whether it asks who published a message.
+    #[must_use]
+    pub fn wants_publisher(&self) -> bool {
+        self.part.wants_publisher()
+    }
+
     /// Whether a message passes.
     #[must_use]
     pub fn is_passed(&self, view: &dyn View) -> bool {
@@ -168,6 +174,15 @@ fn compile(spec: &FilterSpec, depth: usize, tests: &mut usize) -> Result<Part, F
 }
 
 impl Part {
+    fn wants_publisher(&self) -> bool {
+        match self {
+            Self::NoLocal => true,
+            Self::All(parts) | Self::Any(parts) => parts.iter().any(Self::wants_publisher),
+            Self::Not(part) => part.wants_publisher(),
+            Self::Program(_) | Self::Properties(_) | Self::Always(_) => false,
+        }
+    }
+
     fn is_passed(&self, view: &dyn View) -> bool {
         match self {
             Self::Program(program) => program.is_true(view),

@@ -76,6 +76,7 @@ impl Script {
                     settled: false,
                     default_outcome: Outcome::Released,
                     subscription: Default::default(),
+                    filter: None,
                 });
                 self.commands.push(Command::OpenConsumer {
                     port: Port(1),

@@ -1,8 +1,9 @@
 //! The messages of one queue and which of them is next.
 //!
-//! Invariant: every live entry at or above `cursor` waits; of those below it, the waiting ones stand in `returned` or
-//! `parked`, all others are with a consumer. So a message that comes back is found ahead of everything newer, and the
-//! usual case, where nothing came back, is one comparison and one index.
+//! Invariant: every live entry at or above `cursor` waits, or was picked out of its turn by a consumer with a filter; of
+//! those below it, the waiting ones stand in `returned` or `parked`, all others are with a consumer. So a message that
+//! comes back is found ahead of everything newer, and the usual case, where nothing came back, is one comparison and one
+//! index.
 
 use std::collections::BTreeSet;
 
@@ -153,16 +154,33 @@ impl Backlog {
         (entry.batch <= persisted).then_some(best)
     }
 
-    /// Moves the cursor to the next live entry and returns it. Ahead of the cursor, messages leave by expiry, overflow
-    /// and purge only; each such gap is crossed once.
+    /// Moves the cursor to the next waiting entry and returns it. Ahead of the cursor, messages leave by expiry, overflow,
+    /// purge and consumers with filters; each such gap is crossed once.
     #[inline]
     pub(super) fn advance(&mut self) -> u64 {
-        if self.entries.entry(self.cursor).is_some() {
+        if let Some(entry) = self.entries.entry(self.cursor)
+            && !entry.is_acquired
+        {
             return self.cursor;
         }
-        let found = self.entries.live_from(self.cursor);
-        self.cursor = found.unwrap_or(self.entries.next());
-        found.unwrap_or(NOWHERE)
+        self.advance_far()
+    }
+
+    fn advance_far(&mut self) -> u64 {
+        let mut from = self.cursor;
+        while let Some(seq) = self.entries.live_from(from) {
+            if self
+                .entries
+                .entry(seq)
+                .is_none_or(|entry| !entry.is_acquired)
+            {
+                self.cursor = seq;
+                return seq;
+            }
+            from = seq + 1;
+        }
+        self.cursor = self.entries.next();
+        NOWHERE
     }
 
     fn parked_for(&self, view: &mut View) -> Option<u64> {
@@ -182,8 +200,7 @@ impl Backlog {
     pub(crate) fn is_excluded(&self, seq: u64, consumer: u64) -> bool {
         self.entries
             .entry(seq)
-            .and_then(|entry| entry.extra.as_ref())
-            .is_some_and(|extra| extra.excluded.contains(&consumer))
+            .is_some_and(|entry| entry.is_excluded(consumer))
             && !is_planted(Bug::ExclusionForgotten)
     }
 
@@ -292,7 +309,9 @@ impl Backlog {
             .as_ref()
             .is_some_and(|extra| !extra.excluded.is_empty());
         let check_ms = entry.check_ms(at);
-        if is_parked {
+        if seq >= self.cursor {
+            // It was picked out of its turn, which is still to come.
+        } else if is_parked {
             self.parked.insert(seq);
         } else if seq + 1 == self.cursor {
             // The newest one that was handed out: as if it never had been.

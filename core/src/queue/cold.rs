@@ -61,7 +61,8 @@ impl Cold {
     pub(super) fn pack(slots: &mut [Option<Entry>]) -> Option<Self> {
         let live = slots.iter().flatten().count();
         let special = slots.iter().flatten().filter(|entry| entry.is_special());
-        if live == 0 || 2 * special.count() > live {
+        let is_held = slots.iter().flatten().any(|entry| entry.is_acquired);
+        if live == 0 || is_held || 2 * special.count() > live {
             return None;
         }
         let plain = || {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::store::BatchId;
-use crate::vocab::Message;
+use crate::vocab::{ConnId, Message};
 
 /// A deadline that never comes.
 pub(crate) const NEVER_MS: u64 = u64::MAX;
@@ -31,6 +31,8 @@ pub(crate) struct Extra {
     pub(crate) excluded: SmallVec<[u64; 2]>,
     /// End of its life by the wall clock.
     pub(crate) expires_at_ms: Option<i64>,
+    /// Who published it, where some consumer does not want its own messages.
+    pub(crate) publisher: Option<ConnId>,
 }
 
 impl Extra {
@@ -119,6 +121,13 @@ impl Entry {
         Arc::clone(body.expect("what is not behind the gate has its body"))
     }
 
+    /// Whether it must not go to that consumer.
+    pub(crate) fn is_excluded(&self, consumer: u64) -> bool {
+        self.extra
+            .as_ref()
+            .is_some_and(|extra| extra.excluded.contains(&consumer))
+    }
+
     #[inline]
     pub(crate) fn is_away(&self) -> bool {
         self.message.is_none()
@@ -146,10 +155,11 @@ impl Entry {
     /// Whether it has more than a packed chunk has columns for.
     pub(super) fn is_special(&self) -> bool {
         !self.is_away()
-            || self
-                .extra
-                .as_ref()
-                .is_some_and(|extra| extra.annotations.is_some() || !extra.excluded.is_empty())
+            || self.extra.as_ref().is_some_and(|extra| {
+                extra.annotations.is_some()
+                    || !extra.excluded.is_empty()
+                    || extra.publisher.is_some()
+            })
     }
 }
 

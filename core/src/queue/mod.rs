@@ -6,6 +6,7 @@ mod cold;
 mod column;
 mod entry;
 mod expiry;
+mod pick;
 mod window;
 
 #[cfg(test)]
@@ -59,6 +60,10 @@ pub(crate) struct Queue {
     pub(crate) draining: Vec<usize>,
     /// Consumers that excluded themselves from some message.
     pub(crate) excluders: Vec<usize>,
+    /// Consumers with a filter that take what they read.
+    pub(crate) filtered: Vec<usize>,
+    /// How many consumers ask who published a message.
+    pub(crate) publisher_askers: usize,
     /// Stands in the broker's list of queues to dispatch.
     pub(crate) is_dirty: bool,
     /// The last batch that is to wake it for one of many copies of a message.
@@ -97,6 +102,8 @@ impl Queue {
             browse_ring: VecDeque::new(),
             draining: Vec::new(),
             excluders: Vec::new(),
+            filtered: Vec::new(),
+            publisher_askers: 0,
             is_dirty: false,
             woken_by: BatchId(0),
             armed_ms: NEVER_MS,

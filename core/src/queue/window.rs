@@ -12,7 +12,8 @@
 //! ahead of the cursor. They come back block by block as the cursor moves on, several requests at a time, so that a
 //! consumer never waits for one block after another. Messages that the store does not know stay where they are.
 //!
-//! Nothing below the cursor ever leaves: those messages are with consumers, or came back from them.
+//! Nothing below the cursor ever leaves: those messages are with consumers, or came back from them. What a consumer with
+//! a filter picks out of the third stretch has its body from then on.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -159,7 +160,7 @@ impl Backlog {
             let Some(entry) = self.entries.entry_mut(entry_seq) else {
                 break;
             };
-            if entry.is_durable && !entry.can_leave(persisted) {
+            if entry.is_durable && !entry.is_acquired && !entry.can_leave(persisted) {
                 break;
             }
             next = entry_seq + 1;
@@ -213,10 +214,9 @@ impl Backlog {
         while let Some(last) = self.window.from.checked_sub(1)
             && let Some(found) = self.entries.live_up_to(last).filter(|found| *found >= end)
         {
-            let can_pass = self
-                .entries
-                .entry(found)
-                .is_some_and(|entry| entry.can_leave(persisted) || !entry.is_durable);
+            let can_pass = self.entries.entry(found).is_some_and(|entry| {
+                entry.can_leave(persisted) || entry.is_acquired || !entry.is_durable
+            });
             if !can_pass {
                 // It came back, and its count is not safe yet: looked at again.
                 self.window.cursor = u64::MAX;
@@ -311,7 +311,7 @@ impl Backlog {
         first.map(|first| (Span::new(first, last), bytes))
     }
 
-    fn unpack(&mut self, seq: u64, at: Clock) {
+    pub(super) fn unpack(&mut self, seq: u64, at: Clock) {
         if self.entries.unpack(seq, |cold| cold.unpack()) {
             let chunk = self.entries.chunk_of(seq);
             self.watch_unpacked(chunk.start, chunk.end, at);

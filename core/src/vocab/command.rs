@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::filter::FilterSpec;
+
 use super::{Address, Ask, AskId, DeliveryId, Message, Port, Ticket};
 
 /// The identity of a link across the node (AMQP 1.0 part 2, 2.6.1): a second link of the same key steals the first.
@@ -78,6 +80,8 @@ pub struct ConsumerSpec {
     pub default_outcome: Outcome,
     /// Where the address is an exchange or the name of a subscription.
     pub subscription: SubscriptionSpec,
+    /// Which messages it wants; none = all.
+    pub filter: Option<FilterSpec>,
 }
 
 /// How an attempt ended.

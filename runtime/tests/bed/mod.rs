@@ -93,6 +93,7 @@ impl Echo {
             settled: false,
             default_outcome: Outcome::Released,
             subscription: Default::default(),
+            filter: None,
         };
         self.commands.push(Command::OpenConsumer {
             port: CONSUMER,

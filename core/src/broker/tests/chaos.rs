@@ -177,6 +177,7 @@ impl Chaos {
             address,
             browse: self.random.below(6) == 0,
             settled: !is_q && self.random.below(4) == 0,
+            filter: None,
             default_outcome: if self.random.below(2) == 0 {
                 Outcome::Released
             } else {

@@ -78,6 +78,7 @@ pub(super) fn consumer(address: Address) -> ConsumerSpec {
         settled: false,
         default_outcome: Outcome::Released,
         subscription: Default::default(),
+        filter: None,
     }
 }
 

@@ -7,6 +7,7 @@ mod chaos;
 mod damage;
 mod exchanges;
 mod expiry;
+mod filters;
 mod gate;
 mod harness;
 mod limits;

@@ -9,6 +9,7 @@ use qq_proto_amqp::performative::{
 use qq_proto_amqp::types::{Map, Str, Symbol, Value};
 
 use super::outcome::outcome_of;
+use crate::filter::FilterSet;
 use crate::vocab::{
     Address, ConsumerOpened, ConsumerSpec, ExpiryPolicy, LifetimePolicy, LinkKey, NodeKind,
     Outcome, ProducerOpened, ProducerSpec, Reason, Refusal, SubscriptionSpec, TerminusDurability,
@@ -96,6 +97,7 @@ pub(super) fn consumer_spec(container: &Bytes, attach: &Attach) -> Result<Consum
             .and_then(outcome_of)
             .unwrap_or(Outcome::Released),
         subscription: subscription_of(source),
+        filter: filters_of(source)?.spec,
     })
 }
 
@@ -111,6 +113,7 @@ fn lookup_spec(container: &Bytes, attach: &Attach) -> ConsumerSpec {
         browse: false,
         settled: attach.snd_settle_mode == SndSettleMode::Settled,
         default_outcome: Outcome::Released,
+        filter: None,
         subscription: SubscriptionSpec {
             is_shared: is_global || attach.desired_capabilities.contains(&SHARED),
             is_global,
@@ -185,6 +188,8 @@ pub(super) fn consumer_reply(
     message_size_max: u64,
 ) -> LinkReply {
     let asked = attach.source.clone().unwrap_or_default();
+    // Read without error before the broker was asked.
+    let effective = filters_of(&asked).map_or_else(|_| Map::new(), |set| set.effective);
     let default_outcome = asked
         .default_outcome
         .filter(|state| outcome_of(state).is_some());
@@ -215,7 +220,7 @@ pub(super) fn consumer_reply(
         dynamic: asked.dynamic,
         dynamic_node_properties: asked.dynamic_node_properties.filter(|_| asked.dynamic),
         distribution_mode: Some(if opened.browse { COPY } else { MOVE }),
-        filter: None,
+        filter: Some(effective).filter(|map| !map.is_empty()),
         default_outcome: Some(default_outcome.unwrap_or(DeliveryState::Released)),
         outcomes: vec![ACCEPTED, REJECTED, RELEASED, MODIFIED],
         capabilities,
@@ -246,6 +251,14 @@ fn exchange_address(name: &str) -> String {
         }
     }
     address
+}
+
+/// The filters of a source, sorted by what this broker knows of them.
+fn filters_of(source: &Source) -> Result<FilterSet, Refusal> {
+    let Some(map) = &source.filter else {
+        return Ok(FilterSet::default());
+    };
+    FilterSet::read(map).map_err(|error| refusal(Reason::Invalid, &error.to_string()))
 }
 
 fn key_of(container: &Bytes, attach: &Attach) -> LinkKey {

@@ -108,6 +108,7 @@ impl BinaryFace {
                 browse: false,
                 settled: true,
                 default_outcome: Outcome::Released,
+                filter: None,
                 subscription: SubscriptionSpec::default(),
             }),
         });

@@ -90,6 +90,7 @@ impl BinaryFace {
                 // Messages that count as acknowledged are settled by the face, since a consumer may change its mind.
                 settled: false,
                 default_outcome: Outcome::Released,
+                filter: None,
                 subscription: SubscriptionSpec::default(),
             }),
         });
