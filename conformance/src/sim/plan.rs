@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use qq_core::broker::{Overflow, QueueSpec};
+use qq_core::broker::{FailurePolicy, Overflow, QueueSpec};
 use qq_core::planted::Bug;
 
 use super::random::Random;
@@ -276,30 +276,39 @@ impl Fault {
 
 fn queues(random: &mut Random, faults: &[Fault]) -> Vec<QueueSpec> {
     let has = |fault| faults.contains(&fault);
-    let mut queues = vec![QueueSpec::new("plain")];
+    let mut queues = vec![lossy("plain")];
     if random.is_lucky(600) {
         queues.push(QueueSpec {
             durable: false,
-            ..QueueSpec::new("volatile")
+            ..lossy("volatile")
         });
     }
     if has(Fault::Limits) {
         queues.push(QueueSpec {
             max_length: Some(random.within(1, 20)),
-            ..QueueSpec::new("short")
+            ..lossy("short")
         });
         queues.push(QueueSpec {
             max_length: Some(random.within(1, 20)),
             max_bytes: random.is_lucky(500).then_some(4_000),
             overflow: Overflow::DropHead,
-            ..QueueSpec::new("ring")
+            ..lossy("ring")
         });
     }
     if has(Fault::Expiry) {
         queues.push(QueueSpec {
             message_ttl_ms: Some(random.within(1, 2_000)),
-            ..QueueSpec::new("brief")
+            ..lossy("brief")
         });
     }
     queues
+}
+
+/// A queue that drops what it cannot keep and never gives up on a consumer: what the reference knows.
+pub(super) fn lossy(name: &str) -> QueueSpec {
+    QueueSpec {
+        failure_policy: FailurePolicy::Drop,
+        max_deliveries: 0,
+        ..QueueSpec::new(name)
+    }
 }

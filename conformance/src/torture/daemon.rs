@@ -69,8 +69,23 @@ impl Setup {
             self.storage.replace("DATA", &data.display().to_string())
         };
         let text = format!(
-            "[server]\nbind_addr = \"127.0.0.1\"\namqp_port = 0\nbinary_port = 0\n{}\n[storage]\n{storage}\n\
-             [defaults]\nauto_create_queues = true\n[logging]\nlevel = \"info\"\n{}\n",
+            "[server]
+bind_addr = \"127.0.0.1\"
+amqp_port = 0
+binary_port = 0
+{}
+[storage]
+{storage}
+\
+             [defaults]
+auto_create_queues = true
+failure_policy = \"drop\"
+\
+             max_deliveries = 0
+[logging]
+level = \"info\"
+{}
+",
             self.server, self.extra
         );
         let path = self.dir.join("qqd.toml");

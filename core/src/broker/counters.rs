@@ -9,6 +9,7 @@ pub(super) struct Tally {
     pub(super) expired: u64,
     pub(super) rejected: u64,
     pub(super) dropped: u64,
+    pub(super) dead_lettered: u64,
 }
 
 /// The broker at one moment.
@@ -44,8 +45,10 @@ pub struct Counters {
     pub expired: u64,
     /// Messages that a consumer rejected, since the start.
     pub rejected: u64,
-    /// Messages dropped from the head of a full queue, since the start.
+    /// Messages dropped from the head of a full queue, or since they went round between queues, since the start.
     pub dropped: u64,
+    /// Messages that became dead letters, since the start.
+    pub dead_lettered: u64,
 }
 
 impl Counters {
@@ -112,6 +115,7 @@ impl Broker {
             expired: self.tally.expired,
             rejected: self.tally.rejected,
             dropped: self.tally.dropped,
+            dead_lettered: self.tally.dead_lettered,
             ..Counters::default()
         };
         for (_, queue) in &self.queues {

@@ -77,7 +77,7 @@ impl Broker {
                 .entry(seq)
                 .is_some_and(|entry| entry.is_expired(at))
             {
-                self.expire(slot, seq);
+                self.expire(at, slot, seq);
                 continue;
             }
             let delivery = DeliveryId(consumer.sent);

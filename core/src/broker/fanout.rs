@@ -10,10 +10,17 @@ use smallvec::SmallVec;
 
 use super::publish::{Taken, deadline_ms};
 use super::{Broker, Now, Overflow};
-use crate::queue::{Clock, Entry};
+use crate::queue::{Clock, Entry, NEVER_MS};
 use crate::route::QueueRef;
 use crate::store::{BatchId, Op, StoredMessage};
-use crate::vocab::{Message, QueueId, Reason, Seq, Verdict};
+use crate::vocab::{Cause, Message, QueueId, Reason, Seq, Verdict};
+
+/// A publish that not all queues take.
+struct Refused {
+    verdict: Verdict,
+    /// The queue that is full.
+    by: Option<usize>,
+}
 
 impl Broker {
     /// Puts a message into all queues of `Broker::route`, if it fits into all of them.
@@ -24,30 +31,42 @@ impl Broker {
         message: &Arc<Message>,
     ) -> Result<Taken, Verdict> {
         let queues = std::mem::take(&mut self.route);
-        let taken = self
-            .decide_all(&queues, message)
-            .map(|()| self.apply_all(now, at, &queues, message));
+        let taken = match self.decide_all(&queues, message) {
+            Ok(()) => Ok(self.apply_all(now, at, &queues, message)),
+            Err(Refused { verdict, by }) => {
+                if let Some(slot) = by {
+                    let is_durable = message.envelope.durable && self.queues[slot].is_durable;
+                    let body = Arc::clone(message);
+                    let entry = Entry::new(body, NEVER_MS, BatchId(0), is_durable);
+                    self.bury_refused(at, slot, &entry);
+                }
+                Err(verdict)
+            }
+        };
         self.route = queues;
         taken
     }
 
     /// Whether all of them take it.
-    fn decide_all(&self, queues: &[QueueRef], message: &Message) -> Result<(), Verdict> {
-        let full = Err(Verdict::Rejected(Reason::LimitExceeded));
+    fn decide_all(&self, queues: &[QueueRef], message: &Message) -> Result<(), Refused> {
+        let full = |by| {
+            let verdict = Verdict::Rejected(Reason::LimitExceeded);
+            Err(Refused { verdict, by })
+        };
         let cost = message.cost().saturating_mul(queues.len());
         if self.bytes.saturating_add(cost) > self.config.limits.memory_max_bytes {
-            return full;
+            return full(None);
         }
         let mut is_stored = false;
-        for queue in queues {
-            let queue = &self.queues[queue.slot];
+        for to in queues {
+            let queue = &self.queues[to.slot];
             if !queue.takes(message.payload.len()) {
-                return full;
+                return full(Some(to.slot));
             }
             is_stored |= queue.is_durable && message.envelope.durable;
         }
         if is_stored && self.is_disk_short {
-            return full;
+            return full(None);
         }
         Ok(())
     }
@@ -61,6 +80,7 @@ impl Broker {
     ) -> Taken {
         let mut places: SmallVec<[(QueueId, Seq); 1]> = SmallVec::new();
         let mut drops_head = false;
+        let mut expired: SmallVec<[(usize, Entry); 1]> = SmallVec::new();
         let cost = message.cost();
         for to in queues {
             let queue = &mut self.queues[to.slot];
@@ -70,6 +90,7 @@ impl Broker {
             let mut entry = Entry::new(Arc::clone(message), expires_ms, BatchId(0), is_durable);
             if entry.is_expired(at) {
                 self.tally.expired += 1;
+                expired.push((to.slot, entry));
                 continue;
             }
             if is_durable {
@@ -94,9 +115,14 @@ impl Broker {
             // Behind the operation above, since what is dropped may be what just came.
             for to in queues {
                 if self.queues[to.slot].spec.overflow == Overflow::DropHead {
-                    self.drop_overflow(to.slot);
+                    self.drop_overflow(at, to.slot);
                 }
             }
+        }
+        let mut is_stored = is_stored;
+        for (slot, entry) in expired {
+            let taken = self.bury_new(at, slot, &entry, Cause::Expired);
+            is_stored |= matches!(taken, Taken::Durable);
         }
         if is_stored {
             Taken::Durable

@@ -13,6 +13,7 @@ mod ask;
 mod close;
 mod conn;
 mod counters;
+mod deadletter;
 mod dispatch;
 mod exchange;
 mod fanout;

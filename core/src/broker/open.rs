@@ -7,7 +7,7 @@ use super::filtered::Wanted;
 use super::paging::damaged;
 use super::ports::{Consumer, LastRoute, LinkOwner, Producer, Reader, Role, Target};
 use super::subscription::Source;
-use super::{Broker, QueueSpec, quoted};
+use super::{Broker, FailurePolicy, QueueSpec, quoted};
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Chunks, Clock, Lifetime};
 use crate::store::BatchId;
@@ -378,6 +378,9 @@ impl Broker {
         }
         let mut spec = QueueSpec::new(name);
         spec.durable = false;
+        // Whoever made it is the only one who knows of it.
+        spec.failure_policy = FailurePolicy::Drop;
+        spec.max_deliveries = 0;
         let slot = self.make_queue(spec, None)?;
         self.queues[slot].lifetime = Some(Lifetime {
             policy,

@@ -4,18 +4,12 @@
 use std::sync::Arc;
 
 use super::{Action, Broker, Now, Paging, quoted};
-use crate::queue::{Clock, Missing, Read, Share, Span};
+use crate::queue::{Clock, Missing, READ_SHARE, Read, Share, Span};
 use crate::store::Fetch;
 use crate::vocab::{Message, Port, Reason, Refusal, Seq};
 
 /// Queues that are looked at in one flush while too much is in memory.
 const SWEEP_MAX: usize = 8;
-
-/// What a browsing consumer fetches at a time.
-const READ_SHARE: Share = Share {
-    len: 256,
-    bytes: 512 << 10,
-};
 
 impl Paging {
     /// What one queue may have in memory.
@@ -97,6 +91,13 @@ impl Broker {
             let (cost, missing) = queue.backlog.install(span, messages);
             self.bytes += cost;
             missing
+        } else if queue.reads.iter().all(|read| read.span != span) && self.is_for_doomed(slot, span)
+        {
+            let missing = self.queues[slot].backlog.first_unread(span, &messages);
+            if missing.is_none() {
+                self.bury_doomed(now.clock(), slot, messages);
+            }
+            missing
         } else {
             self.take_read(slot, span)
                 .and_then(|consumer| self.hand_to_reader(slot, consumer, span, messages))
@@ -155,7 +156,10 @@ impl Broker {
             return;
         };
         let span = span(fetch);
-        if !self.queues[slot].backlog.forget_asked(span) && self.take_read(slot, span).is_none() {
+        if !self.queues[slot].backlog.forget_asked(span)
+            && self.take_read(slot, span).is_none()
+            && !self.is_for_doomed(slot, span)
+        {
             return;
         }
         self.damage(now, slot, text);
@@ -171,6 +175,8 @@ impl Broker {
             "the queue {} is damaged and takes no consumers until it is repaired (qqd --check-store) or deleted: {text}",
             quoted(&queue.spec.name)
         );
+        queue.doomed.clear();
+        queue.doomed_span = None;
         let refusal = damaged(&queue.spec.name);
         let ports: Vec<(usize, Port)> = queue
             .consumers

@@ -9,7 +9,7 @@ use super::{Broker, Now, Overflow};
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Entry, NEVER_MS};
 use crate::store::{BatchId, Op, StoredMessage};
-use crate::vocab::{Message, Port, QueueId, Reason, Seq, Ticket, Verdict};
+use crate::vocab::{Cause, Message, Port, QueueId, Reason, Seq, Ticket, Verdict};
 
 /// A time to live beyond this (about a hundred years) is none: it keeps deadlines far from the end of every clock.
 const TTL_MAX_MS: u64 = 100 * 366 * 24 * 3_600_000;
@@ -76,16 +76,18 @@ impl Broker {
             return Err(Verdict::Rejected(Reason::LimitExceeded));
         }
         let queue = &mut self.queues[slot];
-        if !queue.takes(message.payload.len()) {
-            return Err(Verdict::Rejected(Reason::LimitExceeded));
-        }
+        let is_taken = queue.takes(message.payload.len());
         let drops_head = queue.spec.overflow == Overflow::DropHead;
         let expires_ms = deadline_ms(now, message.envelope.ttl_ms, queue.spec.message_ttl_ms);
         let is_durable = message.envelope.durable && queue.is_durable;
         let mut entry = Entry::new(message, expires_ms, BatchId(0), is_durable);
+        if !is_taken {
+            self.bury_refused(at, slot, &entry);
+            return Err(Verdict::Rejected(Reason::LimitExceeded));
+        }
         if entry.is_expired(at) {
             self.tally.expired += 1;
-            return Ok(Taken::Volatile);
+            return Ok(self.bury_new(at, slot, &entry, Cause::Expired));
         }
         if is_durable {
             if self.is_disk_short {
@@ -104,7 +106,7 @@ impl Broker {
         }
         self.push_entry(at, slot, cost, entry);
         if drops_head {
-            self.drop_overflow(slot);
+            self.drop_overflow(at, slot);
         }
         Ok(if is_durable && !is_planted(Bug::AcceptBeforeSafe) {
             Taken::Durable
@@ -131,12 +133,18 @@ impl Broker {
         }
     }
 
-    pub(super) fn drop_overflow(&mut self, slot: usize) {
+    /// Takes the oldest messages out of a queue that is over its limit.
+    pub(super) fn drop_overflow(&mut self, at: Clock, slot: usize) {
         while self.queues[slot].is_over_limit() {
             let Some(seq) = self.queues[slot].backlog.head() else {
                 break;
             };
-            self.remove_entry(slot, seq);
+            let before = self.queues[slot].backlog.waiting();
+            self.fail_entry(at, slot, seq, Cause::Overflow);
+            if self.queues[slot].backlog.waiting() == before {
+                // It goes when its body came.
+                break;
+            }
             self.tally.dropped += 1;
         }
     }
@@ -167,6 +175,15 @@ impl Broker {
 
 /// The end of the smaller time to live, rounded up so that nothing expires early.
 pub(super) fn deadline_ms(now: Now, message_ttl_ms: Option<u64>, queue_ttl_ms: Option<u64>) -> u64 {
+    deadline_from(now.mono_ms_up(), message_ttl_ms, queue_ttl_ms)
+}
+
+/// As [`deadline_ms`], from a moment that is not early.
+pub(super) fn deadline_from(
+    mono_ms_up: u64,
+    message_ttl_ms: Option<u64>,
+    queue_ttl_ms: Option<u64>,
+) -> u64 {
     let ttl_ms = match (message_ttl_ms, queue_ttl_ms) {
         (None, None) => return NEVER_MS,
         (Some(a), Some(b)) => a.min(b),
@@ -179,5 +196,5 @@ pub(super) fn deadline_ms(now: Now, message_ttl_ms: Option<u64>, queue_ttl_ms: O
     if ttl_ms == 0 {
         return 0;
     }
-    now.mono_ms_up().saturating_add(ttl_ms)
+    mono_ms_up.saturating_add(ttl_ms)
 }

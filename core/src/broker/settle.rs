@@ -6,7 +6,7 @@ use super::Broker;
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Extra};
 use crate::store::Op;
-use crate::vocab::{DeliveryId, Notice, Outcome, Port, Seq};
+use crate::vocab::{Cause, DeliveryId, Notice, Outcome, Port, Seq};
 
 /// A message keeps at most so many consumers that must not get it again; the oldest are forgotten.
 const EXCLUDED_MAX: usize = 64;
@@ -71,13 +71,22 @@ impl Broker {
         let (queue, serial) = (consumer.queue, consumer.serial);
         self.unsettled -= 1;
         match outcome {
-            Outcome::Accepted | Outcome::Rejected { .. } => {
+            Outcome::Accepted => {
                 self.remove_entry(queue, seq);
-                if matches!(outcome, Outcome::Rejected { .. }) {
-                    self.tally.rejected += 1;
-                }
+            }
+            Outcome::Rejected { .. } => {
+                self.tally.rejected += 1;
+                self.fail_entry(at, queue, seq, Cause::Rejected);
             }
             Outcome::Released => self.give_back(at, queue, seq),
+            Outcome::Lost | Outcome::Modified { failed: true, .. }
+                if self.is_last_attempt(queue, seq) =>
+            {
+                if let Outcome::Modified { annotations, .. } = outcome {
+                    self.annotate_entry(queue, seq, annotations.as_ref());
+                }
+                self.fail_entry(at, queue, seq, Cause::Attempts);
+            }
             Outcome::Lost => {
                 self.change_entry(queue, seq, true, None);
                 if is_planted(Bug::ReturnedTwice) {
@@ -132,6 +141,15 @@ impl Broker {
                     .and_then(|extra| extra.annotations.clone()),
             });
             self.gate.wake(slot, queue.id);
+        }
+    }
+
+    /// Replaces the annotations of a message that leaves its queue.
+    fn annotate_entry(&mut self, slot: usize, seq: u64, annotations: Option<&bytes::Bytes>) {
+        if let Some(entry) = self.queues[slot].backlog.entry_mut(seq)
+            && annotations.is_some()
+        {
+            entry.extra.get_or_insert_default().annotations = annotations.cloned();
         }
     }
 

@@ -13,7 +13,7 @@
 //!
 //! A shared one that is not kept ends in `.volatile`, and goes with the last of its links.
 
-use super::{Broker, QueueSpec, quoted};
+use super::{Broker, FailurePolicy, QueueSpec, quoted};
 use crate::queue::Clock;
 use crate::route::{BindingSpec, ExchangeId, ExchangeKind};
 use crate::vocab::{
@@ -105,13 +105,18 @@ impl Broker {
         let slot = match found {
             Some(slot) => slot,
             None => {
-                let queue = QueueSpec {
+                let mut queue = QueueSpec {
                     name,
                     durable: spec.is_durable(),
                     exclusive: false,
                     auto_delete: !spec.is_kept(),
                     ..self.config.auto_create_spec.clone()
                 };
+                if !spec.is_kept() {
+                    // Nobody would look for the dead letters of a queue that goes with its link.
+                    queue.failure_policy = FailurePolicy::Drop;
+                    queue.max_deliveries = 0;
+                }
                 self.make_queue(queue, None)?
             }
         };

@@ -2,7 +2,8 @@
 
 use super::{Broker, Now};
 use crate::planted::{Bug, is_planted};
-use crate::queue::NEVER_MS;
+use crate::queue::{Clock, NEVER_MS};
+use crate::vocab::Cause;
 
 /// Messages that expire in one go. The rest follows at once, but in batches of their own and after what came meanwhile.
 const EXPIRED_MAX: usize = 10_000;
@@ -32,20 +33,20 @@ impl Broker {
             let expired = self.queues[slot].backlog.take_expired(at, left);
             left = left.saturating_sub(expired.len());
             for seq in expired {
-                self.expire(slot, seq);
+                self.expire(at, slot, seq);
             }
             self.arm(slot);
         }
     }
 
     /// Removes an expired message.
-    pub(super) fn expire(&mut self, slot: usize, seq: u64) {
+    pub(super) fn expire(&mut self, at: Clock, slot: usize, seq: u64) {
         if is_planted(Bug::ExpiredStaysStored)
             && let Some(entry) = self.queues[slot].backlog.entry_mut(seq)
         {
             entry.is_durable = false;
         }
-        if self.remove_entry(slot, seq).is_some() {
+        if self.fail_entry(at, slot, seq, Cause::Expired) {
             self.tally.expired += 1;
             // What stood behind it may be deliverable.
             self.mark_dirty(slot);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Broker, PRIORITY_LEVELS_MAX, QueueSpec, quoted};
+use super::{Broker, FailurePolicy, PRIORITY_LEVELS_MAX, QueueSpec, quoted};
 use crate::queue::Queue;
 use crate::store::Op;
 use crate::vocab::{ConnId, QueueId, Reason, Refusal};
@@ -54,6 +54,12 @@ impl QueueSpec {
         if self.lock_timeout_ms == Some(0) {
             return refuse(Reason::Invalid, "lock_timeout_ms must be 1 at least");
         }
+        let has_target =
+            self.dead_letter_exchange.is_some() || self.dead_letter_routing_key.is_some();
+        if self.failure_policy == FailurePolicy::Drop && has_target {
+            let rule = "failure_policy drop and a target for dead letters exclude each other";
+            return refuse(Reason::Invalid, rule);
+        }
         let backoff = self.retry_backoff;
         if backoff.is_some_and(|wait| wait.min_ms > wait.max_ms || wait.factor == 0) {
             let rule = "retry_backoff needs a min of at most its max and a factor of 1 at least";
@@ -62,11 +68,6 @@ impl QueueSpec {
         let later = [
             ("expires", self.expires_ms.is_some()),
             ("max_priority", self.max_priority > 0),
-            ("dead_letter_exchange", self.dead_letter_exchange.is_some()),
-            (
-                "dead_letter_routing_key",
-                self.dead_letter_routing_key.is_some(),
-            ),
             ("retry_backoff", self.retry_backoff.is_some()),
             ("lock_timeout", self.lock_timeout_ms.is_some()),
             ("single_active_consumer", self.single_active_consumer),
@@ -217,6 +218,11 @@ impl Broker {
                 text,
             });
         }
+        Ok(self.make_queue_beyond(spec, owner))
+    }
+
+    /// As [`Broker::make_queue`], beyond the limit of queues.
+    pub(super) fn make_queue_beyond(&mut self, spec: QueueSpec, owner: Option<ConnId>) -> usize {
         let id = QueueId(self.next_queue);
         let slot = self.apply_declared(id, Arc::new(spec));
         if self.queues[slot].is_durable {
@@ -227,7 +233,7 @@ impl Broker {
         if let Some(owner) = owner {
             self.exclusive.entry(owner).or_default().push((slot, id));
         }
-        Ok(slot)
+        slot
     }
 
     pub(super) fn apply_declared(&mut self, id: QueueId, spec: Arc<QueueSpec>) -> usize {

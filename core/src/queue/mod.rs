@@ -18,13 +18,13 @@ pub(crate) use cold::Arrival;
 pub(crate) use entry::{Clock, Entry, Extra, NEVER_MS};
 pub(crate) use window::{Missing, Share, Span};
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::broker::{Overflow, QueueSpec};
 use crate::planted::{Bug, is_planted};
 use crate::store::BatchId;
-use crate::vocab::{ConnId, LifetimePolicy, Port, QueueId};
+use crate::vocab::{Cause, ConnId, LifetimePolicy, Port, QueueId};
 
 /// Why a queue goes away by itself.
 #[derive(Clone, Debug)]
@@ -76,7 +76,17 @@ pub(crate) struct Queue {
     pub(crate) reads: Vec<Read>,
     /// The store could not give its messages back: no consumer may read on.
     pub(crate) is_damaged: bool,
+    /// Messages that are to become dead letters as soon as their bodies are here.
+    pub(crate) doomed: BTreeMap<u64, Cause>,
+    /// The bodies of such messages that were asked for.
+    pub(crate) doomed_span: Option<Span>,
 }
+
+/// What is fetched at a time for readers beside the cursor.
+pub(crate) const READ_SHARE: Share = Share {
+    len: 256,
+    bytes: 512 << 10,
+};
 
 /// Bodies that one browsing consumer asked for.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +120,8 @@ impl Queue {
             takers: 0,
             reads: Vec::new(),
             is_damaged: false,
+            doomed: BTreeMap::new(),
+            doomed_span: None,
         }
     }
 

@@ -4,9 +4,11 @@
 //! the payload to the end. New fields take new bits, so old bytes stay readable, and a reader that meets a bit it does
 //! not know refuses: the bytes were written by a newer version. Integers are little-endian groups of seven bits.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
-use crate::vocab::{Envelope, Format, Message};
+use crate::vocab::{Cause, Death, Deaths, Envelope, Format, Message};
 
 /// Bytes that no version up to this one can have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,8 +184,9 @@ mod field {
     pub(super) const GROUP_ID: u64 = 1 << 8;
     pub(super) const AMQP_FORMAT: u64 = 1 << 9;
     pub(super) const BINARY: u64 = 1 << 10;
+    pub(super) const DEATHS: u64 = 1 << 11;
     /// Every bit that this version knows.
-    pub(super) const ALL: u64 = (1 << 11) - 1;
+    pub(super) const ALL: u64 = (1 << 12) - 1;
 }
 
 /// The priority that takes no byte.
@@ -204,6 +207,7 @@ pub fn put_message(out: &mut Vec<u8>, message: &Message) {
                 to,
                 subject,
                 group_id,
+                deaths,
             },
         format,
         payload,
@@ -222,6 +226,7 @@ pub fn put_message(out: &mut Vec<u8>, message: &Message) {
         | set(to.is_some(), field::TO)
         | set(subject.is_some(), field::SUBJECT)
         | set(group_id.is_some(), field::GROUP_ID)
+        | set(deaths.is_some(), field::DEATHS)
         | format_bit;
     put_varint(out, mask);
     if *priority != PRIORITY_USUAL {
@@ -244,6 +249,9 @@ pub fn put_message(out: &mut Vec<u8>, message: &Message) {
     {
         put_varint(out, u64::from(*code));
     }
+    if let Some(deaths) = deaths {
+        put_deaths(out, deaths);
+    }
     out.extend_from_slice(payload);
 }
 
@@ -258,7 +266,7 @@ pub fn read_message(bytes: &[u8], own: impl FnOnce(&[u8]) -> Bytes) -> Result<Me
         return Err(Malformed::Newer);
     }
     let has = |bit: u64| mask & bit != 0;
-    let envelope = Envelope {
+    let mut envelope = Envelope {
         durable: has(field::DURABLE),
         has_priority: has(field::HAS_PRIORITY),
         priority: if has(field::PRIORITY) {
@@ -276,6 +284,7 @@ pub fn read_message(bytes: &[u8], own: impl FnOnce(&[u8]) -> Bytes) -> Result<Me
         to: read_text(&mut reader, has(field::TO))?,
         subject: read_text(&mut reader, has(field::SUBJECT))?,
         group_id: read_text(&mut reader, has(field::GROUP_ID))?,
+        deaths: None,
     };
     let format = if has(field::BINARY) {
         Format::Binary
@@ -284,11 +293,55 @@ pub fn read_message(bytes: &[u8], own: impl FnOnce(&[u8]) -> Bytes) -> Result<Me
     } else {
         Format::Amqp(0)
     };
+    if has(field::DEATHS) {
+        envelope.deaths = Some(Arc::new(read_deaths(&mut reader)?));
+    }
     Ok(Message {
         envelope,
         format,
         payload: own(reader.rest()),
     })
+}
+
+fn put_deaths(out: &mut Vec<u8>, deaths: &Deaths) {
+    let Deaths {
+        list,
+        ttl_ms,
+        expires_at_ms,
+    } = deaths;
+    put_varint(out, list.len() as u64);
+    for death in list {
+        put_bytes(out, death.queue.as_bytes());
+        let number = Cause::ALL.iter().position(|cause| *cause == death.cause);
+        out.push(number.expect("all causes have a number") as u8);
+        put_varint(out, u64::from(death.count));
+        put_signed(out, death.at_ms);
+    }
+    out.push(u8::from(ttl_ms.is_some()) | u8::from(expires_at_ms.is_some()) << 1);
+    if let Some(ttl_ms) = ttl_ms {
+        put_varint(out, *ttl_ms);
+    }
+    if let Some(expires_at_ms) = expires_at_ms {
+        put_signed(out, *expires_at_ms);
+    }
+}
+
+fn read_deaths(reader: &mut Reader<'_>) -> Result<Deaths, Malformed> {
+    let mut deaths = Deaths::default();
+    for _ in 0..reader.count()? {
+        let queue = String::from_utf8(reader.bytes()?.to_vec()).map_err(|_| Malformed::Range)?;
+        let cause = Cause::ALL.get(usize::from(reader.byte()?));
+        deaths.list.push(Death {
+            queue,
+            cause: *cause.ok_or(Malformed::Newer)?,
+            count: reader.varint_u32()?,
+            at_ms: reader.signed()?,
+        });
+    }
+    let mask = reader.byte()?;
+    deaths.ttl_ms = (mask & 1 != 0).then(|| reader.varint()).transpose()?;
+    deaths.expires_at_ms = (mask & 2 != 0).then(|| reader.signed()).transpose()?;
+    Ok(deaths)
 }
 
 fn read_text(reader: &mut Reader<'_>, is_there: bool) -> Result<Option<Bytes>, Malformed> {
@@ -307,6 +360,23 @@ mod tests {
     }
 
     prop_compose! {
+        fn deaths()(
+            list in proptest::collection::vec((".{0,9}", 0..Cause::ALL.len(), any::<u32>(), any::<i64>()), 0..4),
+            ttl_ms in any::<Option<u64>>(),
+            expires_at_ms in any::<Option<i64>>(),
+        ) -> Arc<Deaths> {
+            let death = |(queue, cause, count, at_ms)| Death {
+                queue,
+                cause: Cause::ALL[cause],
+                count,
+                at_ms,
+            };
+            let list = list.into_iter().map(death).collect();
+            Arc::new(Deaths { list, ttl_ms, expires_at_ms })
+        }
+    }
+
+    prop_compose! {
         fn any_message()(
             flags in any::<(bool, bool)>(),
             priority in any::<u8>(),
@@ -314,6 +384,7 @@ mod tests {
             expires_at_ms in any::<Option<i64>>(),
             delivery_count in any::<u32>(),
             texts in (text(), text(), text()),
+            deaths in proptest::option::of(deaths()),
             format in prop_oneof![any::<u32>().prop_map(Format::Amqp), Just(Format::Amqp(0)), Just(Format::Binary)],
             payload in proptest::collection::vec(any::<u8>(), 0..300),
         ) -> Message {
@@ -328,6 +399,7 @@ mod tests {
                     to: texts.0,
                     subject: texts.1,
                     group_id: texts.2,
+                    deaths,
                 },
                 format,
                 payload: Bytes::from(payload),

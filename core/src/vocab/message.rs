@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::Deaths;
+
 /// The encoding in which a payload came. A consumer of another protocol pays the conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -34,6 +36,8 @@ pub struct Envelope {
     pub subject: Option<Bytes>,
     /// properties.group-id: the ordering key.
     pub group_id: Option<Bytes>,
+    /// Only of dead letters: how it became one.
+    pub deaths: Option<Arc<Deaths>>,
 }
 
 /// A message: shared by every queue that holds it, never changed.

@@ -7,6 +7,7 @@
 mod address;
 mod ask;
 mod command;
+mod death;
 mod ids;
 mod message;
 mod notice;
@@ -18,6 +19,7 @@ pub use command::{
     Command, ConsumerSpec, ExpiryPolicy, LinkKey, Outcome, ProducerSpec, SubscriptionSpec,
     TerminusDurability,
 };
+pub use death::{Cause, DEATHS_MAX, Death, Deaths};
 pub use ids::{ConnId, DeliveryId, Port, QueueId, Seq, Ticket};
 pub use message::{Envelope, Format, Message};
 pub use notice::{ConsumerOpened, Delivered, Notice, ProducerOpened, Verdict};

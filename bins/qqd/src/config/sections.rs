@@ -417,8 +417,8 @@ impl Default for Defaults {
             message_ttl: Maybe::unset(Span::new(60_000, 0, YEAR_MS)),
             max_length: Maybe::unset(Number::new(1, 1, 1 << 40)),
             max_bytes: Maybe::unset(Size::new(1, 1, 1 << 50)),
-            overflow: Choice::new("reject", &["reject", "drop-head"]),
-            max_deliveries: Number::new(5, 1, 1_000_000),
+            overflow: Choice::new("reject", &["reject", "drop-head", "reject-dlx"]),
+            max_deliveries: Number::new(5, 0, 1_000_000),
             failure_policy: Choice::new("dlq", &["dlq", "drop", "infinite"]),
             lock_timeout: Maybe::unset(Span::new(30_000, 1_000, YEAR_MS)),
             dedup_window: Span::new(300_000, 1_000, YEAR_MS).or_off(),
@@ -462,17 +462,17 @@ impl Defaults {
             Key::new(
                 "overflow",
                 &mut self.overflow,
-                "what a full queue does: refuse the new message or drop the oldest",
+                "what a full queue does: refuse the new message, drop the oldest, or refuse the new one and keep it as a dead letter",
             ),
-            Key::later(
+            Key::new(
                 "max_deliveries",
                 &mut self.max_deliveries,
-                "attempts before the failure policy applies",
+                "failed attempts after which the failure policy applies; 0 is no limit",
             ),
-            Key::later(
+            Key::new(
                 "failure_policy",
                 &mut self.failure_policy,
-                "what happens to a message after its last attempt",
+                "what becomes of messages that were tried too often, rejected or expired: dead letters (dlq), nothing (drop), or dead letters without a limit of attempts (infinite)",
             ),
             Key::later(
                 "lock_timeout",

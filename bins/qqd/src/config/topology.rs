@@ -1,6 +1,6 @@
 //! `[[queue]]`, `[[exchange]]` and `[[binding]]`: what exists from the start.
 
-use qq_core::broker::{Overflow, QueueSpec};
+use qq_core::broker::{FailurePolicy, Overflow, QueueSpec};
 use qq_core::route::{self, BindingSpec, Datum, ExchangeKind, ExchangeSpec};
 use toml::de::DeValue;
 
@@ -199,7 +199,7 @@ impl Queue {
             Key::new(
                 "overflow",
                 &mut self.overflow,
-                "what it does when full: refuse the new message or drop the oldest",
+                "what it does when full: refuse the new message, drop the oldest, or refuse the new one and keep it as a dead letter",
             ),
             Key::later(
                 "expires",
@@ -211,25 +211,25 @@ impl Queue {
                 &mut self.max_priority,
                 "levels of priority; 0 is none",
             ),
-            Key::later(
+            Key::new(
                 "max_deliveries",
                 &mut self.max_deliveries,
-                "attempts before the failure policy applies",
+                "failed attempts after which the failure policy applies; 0 is no limit",
             ),
-            Key::later(
+            Key::new(
                 "failure_policy",
                 &mut self.failure_policy,
-                "what happens to a message after its last attempt",
+                "what becomes of messages that were tried too often, rejected or expired: dead letters (dlq), nothing (drop), or dead letters without a limit of attempts (infinite)",
             ),
-            Key::later(
+            Key::new(
                 "dead_letter_exchange",
                 &mut self.dead_letter_exchange,
-                "where dead letters go",
+                "where dead letters go; the queue <name>.dlq when neither this nor the key is set",
             ),
-            Key::later(
+            Key::new(
                 "dead_letter_routing_key",
                 &mut self.dead_letter_routing_key,
-                "with which routing key",
+                "with which routing key; their own when not set",
             ),
             Key::later(
                 "retry_backoff",
@@ -265,8 +265,17 @@ impl Queue {
         spec.max_bytes = self.max_bytes.value().map(Size::value);
         spec.overflow = match self.overflow.value() {
             "drop-head" => Overflow::DropHead,
+            "reject-dlx" => Overflow::RejectDlx,
             _ => Overflow::Reject,
         };
+        spec.max_deliveries = self.max_deliveries.to();
+        spec.failure_policy = match self.failure_policy.value() {
+            "drop" => FailurePolicy::Drop,
+            "infinite" => FailurePolicy::Infinite,
+            _ => FailurePolicy::Dlq,
+        };
+        spec.dead_letter_exchange = self.dead_letter_exchange.0.clone();
+        spec.dead_letter_routing_key = self.dead_letter_routing_key.0.clone();
         spec
     }
 }

@@ -166,7 +166,7 @@ impl World {
         };
         let spec = QueueSpec {
             exclusive: true,
-            ..QueueSpec::new("own")
+            ..super::super::plan::lossy("own")
         };
         if self.clients[client].is_open() {
             let mut declared = None;

@@ -20,7 +20,7 @@ fn mm_02_a_full_cache_takes_from_every_queue() {
             memory_max_bytes: 160 * 2_400,
             ..Limits::default()
         },
-        ..config(names.iter().map(|name| QueueSpec::new(name.as_str())))
+        ..config(names.iter().map(|name| lossy(name.as_str())))
     });
     for (index, name) in names.iter().enumerate() {
         let port = Port(u32::try_from(index).expect("few"));
@@ -54,9 +54,9 @@ fn mm_02_a_full_cache_takes_from_every_queue() {
 fn a_disk_alarm_takes_credit_and_refuses_what_would_be_stored() {
     let volatile = QueueSpec {
         durable: false,
-        ..QueueSpec::new("v")
+        ..lossy("v")
     };
-    let mut rig = Rig::new(paged([QueueSpec::new("q"), volatile]));
+    let mut rig = Rig::new(paged([lossy("q"), volatile]));
     rig.produce(A, P, named("q"));
     rig.produce(B, P, named("v"));
     rig.consume(B, C, consumer(named("q")));
@@ -112,7 +112,7 @@ fn memory_and_disk_alarms_are_one_to_a_producer() {
             memory_max_bytes: 3_200,
             ..Limits::default()
         },
-        ..config([QueueSpec::new("q")])
+        ..config([lossy("q")])
     });
     rig.produce(A, P, named("q"));
     rig.told(A);

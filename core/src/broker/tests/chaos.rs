@@ -23,7 +23,7 @@ const PAGING: Paging = Paging {
 };
 
 fn chaos_config(seed: u64, paging: Option<Paging>) -> BrokerConfig {
-    let noise = |name: &str| QueueSpec::new(name);
+    let noise = |name: &str| lossy(name);
     BrokerConfig {
         limits: Limits {
             queues_max: 24,

@@ -19,7 +19,7 @@ fn messages(rig: &Rig) -> usize {
 fn the_smaller_time_to_live_counts_and_a_timer_removes_without_consumers() {
     let spec = QueueSpec {
         message_ttl_ms: Some(1_000),
-        ..QueueSpec::new("q")
+        ..lossy("q")
     };
     let mut rig = Rig::new(config([spec]));
     rig.produce(A, P, named("q"));

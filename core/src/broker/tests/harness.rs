@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::broker::{Action, Broker, BrokerConfig, Event, Now, QueueSpec};
+use crate::broker::{Action, Broker, BrokerConfig, Event, FailurePolicy, Now, QueueSpec};
 use crate::store::{Batch, BatchId, Fetch, Op, StoreEvent};
 use crate::vocab::{
     Address, Command, ConnId, ConsumerSpec, Delivered, DeliveryId, Envelope, Format, LinkKey,
@@ -46,6 +46,15 @@ pub(super) fn config(queues: impl IntoIterator<Item = QueueSpec>) -> BrokerConfi
         queues: queues.into_iter().collect(),
         hash_seed: 7,
         ..BrokerConfig::default()
+    }
+}
+
+/// A queue that drops what it cannot keep and never gives up on a consumer.
+pub(super) fn lossy(name: &str) -> QueueSpec {
+    QueueSpec {
+        failure_policy: FailurePolicy::Drop,
+        max_deliveries: 0,
+        ..QueueSpec::new(name)
     }
 }
 
@@ -131,9 +140,9 @@ impl Rig {
         rig
     }
 
-    /// One durable queue `q` without limits.
+    /// One durable queue `q` without limits, as [`lossy`].
     pub(super) fn with_q() -> Self {
-        Self::new(config([QueueSpec::new("q")]))
+        Self::new(config([lossy("q")]))
     }
 
     pub(super) fn connect(&mut self, conn: ConnId) {

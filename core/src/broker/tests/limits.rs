@@ -25,7 +25,7 @@ fn a_full_queue_refuses_and_takes_again_when_there_is_room() {
         let spec = QueueSpec {
             max_length: Some(2),
             overflow,
-            ..QueueSpec::new("q")
+            ..lossy("q")
         };
         let mut rig = Rig::new(config([spec]));
         rig.produce(A, P, named("q"));
@@ -47,7 +47,7 @@ fn a_full_queue_drops_its_oldest_when_told_so() {
     let spec = QueueSpec {
         max_length: Some(2),
         overflow: Overflow::DropHead,
-        ..QueueSpec::new("q")
+        ..lossy("q")
     };
     let mut rig = Rig::new(config([spec]));
     rig.produce(A, P, named("q"));
@@ -71,7 +71,7 @@ fn bytes_are_counted_as_payload() {
         let spec = QueueSpec {
             max_bytes: Some(10),
             overflow,
-            ..QueueSpec::new("q")
+            ..lossy("q")
         };
         let mut rig = Rig::new(config([spec]));
         rig.produce(A, P, named("q"));
@@ -101,7 +101,7 @@ fn memory_pressure_is_told_once_to_connections_with_producers_and_ends_below_sev
     };
     let mut rig = Rig::new(BrokerConfig {
         limits,
-        ..config([QueueSpec::new("q")])
+        ..config([lossy("q")])
     });
     rig.produce(A, P, named("q"));
     rig.consume(B, C, consumer(named("q")));
@@ -135,7 +135,7 @@ fn above_the_maximum_publishes_are_refused() {
     };
     let mut rig = Rig::new(BrokerConfig {
         limits,
-        ..config([QueueSpec::new("q")])
+        ..config([lossy("q")])
     });
     rig.produce(A, P, named("q"));
     rig.publish_all(A, P, [""; 5]);
@@ -155,7 +155,7 @@ fn queues_and_their_names_are_limited() {
     let mut rig = Rig::new(BrokerConfig {
         limits,
         auto_create_queues: true,
-        ..config([QueueSpec::new("q")])
+        ..config([lossy("q")])
     });
     let mut refused = |name: &str| {
         rig.consume(A, C, consumer(named(name)));
@@ -188,7 +188,7 @@ fn queues_and_their_names_are_limited() {
         ("_x", Reason::NotAllowed),
         ("", Reason::Invalid),
     ] {
-        let declared = rig.broker.declare_queue(QueueSpec::new(name), None);
+        let declared = rig.broker.declare_queue(lossy(name), None);
         assert_eq!(
             declared.map_err(|refusal| refusal.reason),
             Err(reason),

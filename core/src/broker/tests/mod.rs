@@ -5,6 +5,7 @@ mod asks;
 mod browse;
 mod chaos;
 mod damage;
+mod deadletters;
 mod exchanges;
 mod expiry;
 mod filters;

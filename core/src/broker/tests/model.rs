@@ -9,7 +9,7 @@
 
 use super::harness::*;
 use super::random::Random;
-use crate::broker::{BrokerConfig, Paging, QueueSpec};
+use crate::broker::{BrokerConfig, Paging};
 use crate::vocab::{ConsumerSpec, Delivered, Envelope, Notice, Outcome, Port};
 
 #[derive(Debug)]
@@ -425,7 +425,7 @@ fn walk_config(seed: u64, bodies: Bodies) -> BrokerConfig {
     BrokerConfig {
         hash_seed: seed,
         paging: (bodies != Bodies::Stay).then_some(PAGING),
-        ..config([QueueSpec::new("q")])
+        ..config([lossy("q")])
     }
 }
 

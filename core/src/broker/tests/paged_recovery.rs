@@ -12,7 +12,7 @@ use crate::vocab::{Delivered, Envelope, Outcome, QueueId, Seq};
 
 #[test]
 fn recovery_keeps_no_body_and_fetches_when_a_consumer_comes() {
-    let mut rig = rig(QueueSpec::new("q"));
+    let mut rig = rig(lossy("q"));
     publish(&mut rig, 0..1_000, &durable());
     rig.consume(B, C, consumer(named("q")));
     rig.permit(B, C, 900);
@@ -53,7 +53,7 @@ fn recovered_times_to_live_run_on_without_bodies() {
     for wall_shift_ms in [0i64, 3_600_000, -3_600_000] {
         let mut rig = rig(QueueSpec {
             message_ttl_ms: Some(10_000),
-            ..QueueSpec::new("q")
+            ..lossy("q")
         });
         for number in 0..600u64 {
             let ttl_ms = (number % 2 == 0).then_some(5_000);
@@ -112,7 +112,7 @@ fn a_million_recovered_messages_cost_a_few_bytes_each() {
     let queue = QueueId(1);
     broker.recover(Op::QueueDeclared {
         queue,
-        spec: Arc::new(QueueSpec::new("q")),
+        spec: Arc::new(lossy("q")),
     });
     let body = message("a body", durable());
     for seq in 0..1_000_000 {

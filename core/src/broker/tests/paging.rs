@@ -48,7 +48,7 @@ pub(super) fn paged_and_bodies(rig: &Rig) -> (usize, usize) {
 
 #[test]
 fn a_long_queue_keeps_a_window_and_drains_in_order() {
-    let mut rig = rig(QueueSpec::new("q"));
+    let mut rig = rig(lossy("q"));
     let mut alive: Vec<Weak<Message>> = Vec::new();
     for number in 0..2_000 {
         let one = message(&number.to_string(), durable());
@@ -74,7 +74,7 @@ fn a_long_queue_keeps_a_window_and_drains_in_order() {
 
 #[test]
 fn several_requests_are_on_their_way_and_each_is_bounded() {
-    let mut rig = rig(QueueSpec::new("q"));
+    let mut rig = rig(lossy("q"));
     publish(&mut rig, 0..500, &durable());
     rig.is_prompt = false;
     rig.consume(B, C, consumer(named("q")));
@@ -105,7 +105,7 @@ fn large_bodies_count_by_bytes() {
             window_bytes: 8_000,
             cache_bytes: 1 << 20,
         }),
-        ..config([QueueSpec::new("q")])
+        ..config([lossy("q")])
     });
     rig.produce(A, P, named("q"));
     let text = "x".repeat(3_000);
@@ -128,10 +128,10 @@ fn large_bodies_count_by_bytes() {
 #[test]
 fn nothing_leaves_before_it_is_safe_or_when_the_store_does_not_know_it() {
     let mut rig = Rig::new(paged([
-        QueueSpec::new("q"),
+        lossy("q"),
         QueueSpec {
             durable: false,
-            ..QueueSpec::new("v")
+            ..lossy("v")
         },
     ]));
     rig.produce(A, P, named("q"));
@@ -170,7 +170,7 @@ fn without_paging_nothing_leaves() {
 
 #[test]
 fn transient_messages_between_stored_ones_keep_their_place() {
-    let mut rig = rig(QueueSpec::new("q"));
+    let mut rig = rig(lossy("q"));
     for number in 0..1_000 {
         let envelope = if number % 7 == 3 {
             Envelope::default()
@@ -188,7 +188,7 @@ fn transient_messages_between_stored_ones_keep_their_place() {
 
 #[test]
 fn what_comes_back_leaves_again_and_returns_in_order() {
-    let mut rig = rig(QueueSpec::new("q"));
+    let mut rig = rig(lossy("q"));
     publish(&mut rig, 0..600, &durable());
     rig.consume(B, C, consumer(named("q")));
     rig.permit(B, C, 400);
@@ -202,7 +202,7 @@ fn what_comes_back_leaves_again_and_returns_in_order() {
 
 #[test]
 fn expired_messages_leave_without_their_bodies_and_are_never_delivered() {
-    let mut rig = rig(QueueSpec::new("q"));
+    let mut rig = rig(lossy("q"));
     rig.is_prompt = false;
     let ttl = |ttl_ms| Envelope {
         ttl_ms: Some(ttl_ms),
@@ -244,7 +244,7 @@ fn expired_messages_leave_without_their_bodies_and_are_never_delivered() {
 
 #[test]
 fn absolute_expiry_works_without_bodies() {
-    let mut rig = rig(QueueSpec::new("q"));
+    let mut rig = rig(lossy("q"));
     let until = |ms| Envelope {
         expires_at_ms: Some(ms),
         ..durable()
@@ -273,7 +273,7 @@ fn absolute_expiry_works_without_bodies() {
 fn many_deaths_at_once_come_in_batches() {
     let mut rig = rig(QueueSpec {
         message_ttl_ms: Some(1_000),
-        ..QueueSpec::new("q")
+        ..lossy("q")
     });
     for _ in 0..25 {
         let commands = (0..1_000)
@@ -298,7 +298,7 @@ fn purge_overflow_and_deletion_need_no_bodies() {
     let mut rig = rig(QueueSpec {
         max_length: Some(700),
         overflow: Overflow::DropHead,
-        ..QueueSpec::new("q")
+        ..lossy("q")
     });
     rig.is_prompt = false;
     publish(&mut rig, 0..1_000, &durable());
@@ -325,7 +325,7 @@ fn purge_overflow_and_deletion_need_no_bodies() {
 fn limits_of_the_queue_count_what_is_away() {
     let mut rig = rig(QueueSpec {
         max_bytes: Some(1_000),
-        ..QueueSpec::new("q")
+        ..lossy("q")
     });
     for _ in 0..100 {
         rig.publish(A, P, message("0123456789", durable()));
@@ -339,7 +339,7 @@ fn limits_of_the_queue_count_what_is_away() {
 
 #[test]
 fn answers_for_what_is_gone_are_dropped() {
-    let mut rig = rig(QueueSpec::new("q"));
+    let mut rig = rig(lossy("q"));
     publish(&mut rig, 0..300, &durable());
     rig.is_prompt = false;
     rig.consume(B, C, consumer(named("q")));
@@ -362,7 +362,7 @@ fn answers_for_what_is_gone_are_dropped() {
     assert!(!rig.fetches.is_empty());
     rig.broker.delete_queue(rig.now, "q").expect("q exists");
     rig.broker
-        .declare_queue(QueueSpec::new("q"), None)
+        .declare_queue(lossy("q"), None)
         .expect("the name is free");
     rig.flush();
     while !rig.fetches.is_empty() {
@@ -373,7 +373,7 @@ fn answers_for_what_is_gone_are_dropped() {
 
 #[test]
 fn a_drain_waits_for_bodies_but_not_for_more() {
-    let mut rig = rig(QueueSpec::new("q"));
+    let mut rig = rig(lossy("q"));
     publish(&mut rig, 0..100, &durable());
     let mut rig = rig.restarted(paged([]));
     rig.is_prompt = false;
@@ -406,7 +406,7 @@ fn a_drain_waits_for_bodies_but_not_for_more() {
 
 #[test]
 fn a_drain_that_waits_for_a_body_is_answered_when_a_newer_permit_comes() {
-    let mut rig = rig(QueueSpec::new("q"));
+    let mut rig = rig(lossy("q"));
     publish(&mut rig, 0..100, &durable());
     let mut rig = rig.restarted(paged([]));
     rig.is_prompt = false;

@@ -41,7 +41,7 @@ fn messages_positions_counts_and_annotations_come_back() {
     );
     rig.settle(B, C, 4, 4, Outcome::Lost);
     rig.settle(B, C, 6, 6, Outcome::Rejected { reason: None });
-    let mut rig = rig.restarted(config([QueueSpec::new("q")]));
+    let mut rig = rig.restarted(config([lossy("q")]));
     rig.consume(A, C, consumer(named("q")));
     rig.permit(A, C, 1_000);
     let got = rig.delivered(A, C);
@@ -78,7 +78,7 @@ fn what_was_not_persisted_is_not_there_and_was_not_confirmed() {
     let confirmed: u64 = rig.verdicts(A).iter().map(|run| run.1 - run.0 + 1).sum();
     assert_eq!(confirmed, 1);
     assert_eq!(
-        read(&mut rig.restarted(config([QueueSpec::new("q")]))),
+        read(&mut rig.restarted(config([lossy("q")]))),
         [("0".to_owned(), 0)]
     );
 }
@@ -100,7 +100,7 @@ fn queues_that_were_made_and_deleted_stay_so() {
         .declare_queue(
             QueueSpec {
                 durable: false,
-                ..QueueSpec::new("volatile")
+                ..lossy("volatile")
             },
             None,
         )
@@ -116,7 +116,7 @@ fn queues_that_were_made_and_deleted_stay_so() {
     // Ids are never given twice, so operations on a deleted queue cannot meet a new one.
     let id = rig
         .broker
-        .declare_queue(QueueSpec::new("new"), None)
+        .declare_queue(lossy("new"), None)
         .expect("the name is free");
     assert!(id > QueueId(2), "{id:?}");
 }
@@ -133,7 +133,7 @@ fn times_to_live_run_on_through_a_restart() {
     rig.publish(A, P, message("short", ttl(100)));
     rig.publish(A, P, message("long", ttl(1_000)));
     rig.sleep_ms(500);
-    let mut rig = rig.restarted(config([QueueSpec::new("q")]));
+    let mut rig = rig.restarted(config([lossy("q")]));
     assert!(
         rig.broker
             .poll_timeout()
@@ -183,22 +183,19 @@ fn operations_that_make_no_sense_harm_nothing() {
 
 #[test]
 fn a_configuration_that_cannot_be_is_found_before_the_start() {
-    assert_eq!(
-        config([QueueSpec::new("q"), QueueSpec::new("q")]).check(),
-        Ok(())
-    );
+    assert_eq!(config([lossy("q"), lossy("q")]).check(), Ok(()));
     for bad in [
-        config([QueueSpec::new("")]),
-        config([QueueSpec::new("amq.x")]),
+        config([lossy("")]),
+        config([lossy("amq.x")]),
         config([QueueSpec {
             exclusive: true,
-            ..QueueSpec::new("q")
+            ..lossy("q")
         }]),
         config([
-            QueueSpec::new("q"),
+            lossy("q"),
             QueueSpec {
                 durable: false,
-                ..QueueSpec::new("q")
+                ..lossy("q")
             },
         ]),
     ] {
@@ -211,7 +208,7 @@ fn a_position_whose_message_the_store_forgot_is_not_given_again() {
     let mut rig = Rig::with_q();
     let queue = rig
         .broker
-        .declare_queue(QueueSpec::new("q"), None)
+        .declare_queue(lossy("q"), None)
         .expect("it exists");
     rig.broker.recover(Op::Removed {
         queue,

@@ -3,8 +3,9 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use qq_proto_amqp::section::{Header, Sections};
-use qq_proto_amqp::types::DeliveryTag;
+use qq_proto_amqp::types::{DeliveryTag, Map};
 
+use super::death::annotations_of;
 use super::outcome::{decode_map, merge};
 use crate::face::mapping;
 use crate::vocab::{Delivered, Format};
@@ -37,16 +38,25 @@ impl Head {
         }
         let converted = sections_of(delivered);
         let payload = converted.as_ref().unwrap_or(&delivered.message.payload);
-        let rest = match &delivered.annotations {
+        let deaths = delivered.message.envelope.deaths.as_deref();
+        let added = match (&delivered.annotations, deaths) {
+            (None, None) => None,
+            (Some(added), None) => Some(decode_map(added)),
+            (added, Some(deaths)) => {
+                let earlier = added.as_ref().map(decode_map).unwrap_or_default();
+                Some(merge(earlier, &annotations_of(deaths)))
+            }
+        };
+        let rest = match added {
             Some(added) => Some(self.write_annotations(payload, added)),
             None => converted,
         };
         (&self.buf, rest)
     }
 
-    fn write_annotations(&mut self, payload: &Bytes, added: &Bytes) -> Bytes {
+    fn write_annotations(&mut self, payload: &Bytes, added: Map) -> Bytes {
         let mut rest = payload.clone();
-        let mut annotations = decode_map(added);
+        let mut annotations = added;
         if let Ok(sections) = Sections::scan(payload)
             && let Some(range) = sections.message_annotations
         {

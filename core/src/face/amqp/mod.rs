@@ -7,6 +7,7 @@
 
 mod attach;
 mod consume;
+mod death;
 mod deliver;
 mod outcome;
 mod ports;
