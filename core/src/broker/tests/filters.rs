@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::harness::*;
 use super::paging::{PAGING, paged, paged_and_bodies};
 use super::random::Random;
-use crate::broker::{BrokerConfig, QueueSpec};
+use crate::broker::BrokerConfig;
 use crate::filter::{FilterSpec, SectionName};
 use crate::route::Datum;
 use crate::vocab::{ConsumerSpec, Envelope, Notice, Outcome, Port, Reason, Verdict};
@@ -49,7 +49,7 @@ fn rig(config: BrokerConfig) -> Rig {
 }
 
 fn plain_rig() -> Rig {
-    rig(config([QueueSpec::new("q")]))
+    rig(config([lossy("q")]))
 }
 
 fn every(step: usize, range: std::ops::Range<usize>) -> Vec<String> {
@@ -204,7 +204,7 @@ fn a_drain_is_answered_when_all_was_looked_at() {
 
 #[test]
 fn a_filter_reads_what_is_away() {
-    let mut rig = rig(paged([QueueSpec::new("q")]));
+    let mut rig = rig(paged([lossy("q")]));
     for from in (0..3_000).step_by(50) {
         publish(&mut rig, from..from + 50, 100, true);
     }
@@ -233,7 +233,7 @@ fn a_filter_reads_what_is_away() {
 
 #[test]
 fn a_browser_with_a_filter_sees_what_it_wants() {
-    let mut rig = rig(paged([QueueSpec::new("q")]));
+    let mut rig = rig(paged([lossy("q")]));
     for from in (0..3_000).step_by(50) {
         publish(&mut rig, from..from + 50, 250, true);
     }
@@ -281,7 +281,7 @@ fn nothing_is_picked_before_it_is_safe() {
 
 #[test]
 fn no_local_leaves_out_what_the_own_connection_sends() {
-    let mut rig = rig(paged([QueueSpec::new("q")]));
+    let mut rig = rig(paged([lossy("q")]));
     let spec = ConsumerSpec {
         filter: Some(FilterSpec::NoLocal),
         ..consumer(named("q"))
@@ -331,7 +331,7 @@ fn walk(seed: u64) {
     let mut random = Random(seed);
     let mut rig = rig(BrokerConfig {
         paging: seed.is_multiple_of(2).then_some(PAGING),
-        ..config([QueueSpec::new("q")])
+        ..config([lossy("q")])
     });
     let subjects = ["a", "b", "c"];
     let ports: Vec<_> = (1..6).map(Port).collect();
