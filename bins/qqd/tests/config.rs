@@ -369,7 +369,7 @@ fn keys_of_missing_features_are_accepted_and_reported_when_set() {
     let toml = "[server]\nws_bind_addr = \"127.0.0.1:15672\"\ntls_enabled = false\n\
         [storage]\nbackend = \"Memory\"\npath = \"./data\"\nsync_writes = false\ncache_size_mb = 128\n\
         [management]\nenabled = true\nport = 8080\n[cluster]\nenabled = false\nseeds = []\n\
-        [[queue]]\nname = \"a\"\nmax_priority = 9\nretry_backoff = { min = \"1s\", max = \"1m\", factor = 2 }\n\
+        [[queue]]\nname = \"a\"\nsingle_active_consumer = true\nretry_backoff = { min = \"1s\", max = \"1m\", factor = 2 }\n\
         [[exchange]]\nname = \"amq.topic\"\ntype = \"topic\"\n[[exchange]]\nname = \"events\"\n";
     let path = scratch.file("broker.toml", toml);
     let output = qqd()
@@ -392,7 +392,7 @@ fn keys_of_missing_features_are_accepted_and_reported_when_set() {
         [
             "qqd: [management]: not available in this build, without effect: enabled, port",
             "qqd: [server]: not available in this build, without effect: ws_bind_addr",
-            "qqd: broker.toml:15: not available in this build, without effect: max_priority, retry_backoff of queue \"a\"",
+            "qqd: broker.toml:15: not available in this build, without effect: single_active_consumer, retry_backoff of queue \"a\"",
         ]
     );
 }

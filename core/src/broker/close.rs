@@ -109,6 +109,9 @@ impl Broker {
         {
             lifetime.maker = None;
         }
+        if queue.spec.expires_ms.is_some() {
+            self.idle.push((slot, queue.id));
+        }
         if queue.is_outlived() {
             self.outlived.push((slot, queue.id));
         }

@@ -90,6 +90,8 @@ pub struct Broker {
     looks_left: usize,
     /// Dynamic queues whose time may have come.
     outlived: Vec<(usize, QueueId)>,
+    /// Queues whose time without use begins in this inbox, perhaps.
+    idle: Vec<(usize, QueueId)>,
     /// Producers with a run of verdicts that is not told yet.
     runs: Vec<usize>,
     /// When to look at which queue for expired messages: one per queue.
@@ -141,6 +143,7 @@ impl Broker {
             resume_at: Duration::ZERO,
             looks_left: 0,
             outlived: Vec::new(),
+            idle: Vec::new(),
             runs: Vec::new(),
             timers: BTreeSet::new(),
             actions: VecDeque::new(),
@@ -256,6 +259,7 @@ impl Broker {
         }
         self.sweep(at);
         self.delete_outlived(at);
+        self.start_idle(now);
         self.tell_runs();
         self.tell_pressure();
         let linger = if self.is_draining {

@@ -9,7 +9,7 @@ use super::ports::{Consumer, LastRoute, LinkOwner, Producer, Reader, Role, Targe
 use super::subscription::Source;
 use super::{Broker, FailurePolicy, QueueSpec, quoted};
 use crate::planted::{Bug, is_planted};
-use crate::queue::{Chunks, Clock, Lifetime};
+use crate::queue::{Chunks, Clock, Lifetime, NEVER_MS};
 use crate::store::BatchId;
 use crate::vocab::{
     Address, ConsumerOpened, ConsumerSpec, LifetimePolicy, LinkKey, NodeKind, Notice, Port,
@@ -112,6 +112,7 @@ impl Broker {
         let queue = &mut self.queues[queue];
         queue.consumers.insert(slot);
         queue.had_consumer = true;
+        queue.idle_ms = NEVER_MS;
         queue.takers += usize::from(!opened.browse);
         if let Some(wanted) = &self.consumers[slot].wanted {
             queue.publisher_askers += usize::from(wanted.filter.wants_publisher());

@@ -28,7 +28,7 @@ impl Broker {
         let Some(paging) = self.config.paging else {
             return;
         };
-        let Some(queue) = self.queues.get_mut(slot).filter(|queue| queue.is_durable) else {
+        let Some(queue) = self.queues.get_mut(slot).filter(|queue| queue.can_page()) else {
             return;
         };
         let share = paging.share(self.bytes);

@@ -86,7 +86,7 @@ impl Broker {
             let can_page = self.config.paging.is_some();
             let queue = &mut self.queues[slot];
             // Bodies wait in the store until a consumer comes: a start is not slower for what is queued.
-            let is_new = if can_page && queue.is_durable {
+            let is_new = if can_page && queue.can_page() {
                 queue.backlog.recover_away(seq.0, entry)
             } else {
                 self.bytes += entry.cost();
@@ -120,12 +120,14 @@ impl Broker {
             let backlog = &mut self.queues[slot].backlog;
             backlog.start_expiry(at, now.mono_ms_up());
             self.arm(slot);
+            self.note_use(slot);
         }
         let mut refusals = Vec::new();
         self.declare_configured(&mut refusals);
         for refusal in refusals {
             log::error!("not everything is as configured: {}", refusal.text);
         }
+        self.start_idle(now);
     }
 
     /// Declares what the configuration lists; what is refused goes into `refusals`.

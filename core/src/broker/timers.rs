@@ -1,4 +1,5 @@
-//! Time: messages whose time to live is over leave, whether anybody reads the queue or not.
+//! Time: messages whose time to live is over leave, whether anybody reads the queue or not, and so do queues that
+//! nobody uses.
 
 use super::{Broker, Now};
 use crate::planted::{Bug, is_planted};
@@ -14,7 +15,7 @@ const OPEN_OPS_MAX: usize = 65_536;
 const PAUSE_MS: u64 = 10;
 
 impl Broker {
-    /// The time of [`Broker::poll_timeout`] came: removes expired messages. [`Broker::flush`] comes next.
+    /// The time of [`Broker::poll_timeout`] came: removes expired messages and unused queues. [`Broker::flush`] comes next.
     pub fn handle_timeout(&mut self, now: Now) {
         if self.has_failed {
             return;
@@ -35,6 +36,35 @@ impl Broker {
             for seq in expired {
                 self.expire(at, slot, seq);
             }
+            if self.queues[slot].idle_ms <= at.mono_ms {
+                left = left.saturating_sub(1);
+                self.delete_slot(at, slot);
+            } else {
+                self.arm(slot);
+            }
+        }
+    }
+
+    /// A queue was declared or lost a consumer: its time without use begins anew, when it is without.
+    pub(super) fn note_use(&mut self, slot: usize) {
+        let queue = &self.queues[slot];
+        if queue.spec.expires_ms.is_some() {
+            self.idle.push((slot, queue.id));
+        }
+    }
+
+    /// Sets the timers of the queues that [`Broker::note_use`] named.
+    pub(super) fn start_idle(&mut self, now: Now) {
+        while let Some((slot, id)) = self.idle.pop() {
+            if !self.is_queue(slot, id) {
+                continue;
+            }
+            let queue = &mut self.queues[slot];
+            let is_idle = queue.consumers.is_empty();
+            queue.idle_ms = match queue.spec.expires_ms {
+                Some(expires_ms) if is_idle => now.mono_ms_up().saturating_add(expires_ms),
+                _ => NEVER_MS,
+            };
             self.arm(slot);
         }
     }
@@ -55,8 +85,8 @@ impl Broker {
 
     /// Sets the queue's timer to its next expiry.
     pub(super) fn arm(&mut self, slot: usize) {
-        let next_ms = self.queues[slot].backlog.expiry_ms();
-        self.arm_at(slot, next_ms);
+        let queue = &self.queues[slot];
+        self.arm_at(slot, queue.backlog.expiry_ms().min(queue.idle_ms));
     }
 
     fn arm_at(&mut self, slot: usize, at_ms: u64) {

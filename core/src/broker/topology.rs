@@ -66,8 +66,6 @@ impl QueueSpec {
             return refuse(Reason::Invalid, rule);
         }
         let later = [
-            ("expires", self.expires_ms.is_some()),
-            ("max_priority", self.max_priority > 0),
             ("retry_backoff", self.retry_backoff.is_some()),
             ("lock_timeout", self.lock_timeout_ms.is_some()),
             ("single_active_consumer", self.single_active_consumer),
@@ -192,7 +190,9 @@ impl Broker {
                     text,
                 });
             }
-            return Ok(queue.id);
+            let id = queue.id;
+            self.note_use(slot);
+            return Ok(id);
         }
         let owner = owner.filter(|_| spec.exclusive);
         let slot = self.make_queue(spec, owner)?;
@@ -229,6 +229,7 @@ impl Broker {
             let spec = Arc::clone(&self.queues[slot].spec);
             self.gate.add(Op::QueueDeclared { queue: id, spec });
         }
+        self.note_use(slot);
         self.queues[slot].owner = owner;
         if let Some(owner) = owner {
             self.exclusive.entry(owner).or_default().push((slot, id));

@@ -41,9 +41,12 @@ pub(crate) struct Browsed {
 pub(crate) struct Backlog {
     pub(super) entries: Chunks<Entry, Box<Cold>>,
     pub(super) cursor: u64,
-    returned: BTreeSet<u64>,
+    /// By rank and position.
+    returned: BTreeSet<(u8, u64)>,
     /// Returned messages that some consumer must not get again.
-    parked: BTreeSet<u64>,
+    parked: BTreeSet<(u8, u64)>,
+    /// The highest priority; 0 = they do not count. When they do, every waiting message stands in one of the sets above.
+    priority_max: u8,
     pub(super) waiting: usize,
     pub(super) waiting_bytes: usize,
     /// Messages whose bodies only the store has; all of them wait.
@@ -56,6 +59,32 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
+    /// An empty one that orders by priority, from `priority_max` down; 0 = by position alone.
+    pub(crate) fn with_levels(priority_max: u8) -> Self {
+        Self {
+            priority_max,
+            ..Self::default()
+        }
+    }
+
+    /// Enters a message that waits into the order of priorities, if there is one.
+    #[inline]
+    pub(super) fn rank(&mut self, seq: u64) {
+        if self.priority_max == 0 {
+            return;
+        }
+        let Some(entry) = self.entries.entry_mut(seq) else {
+            return;
+        };
+        let priority = entry
+            .message
+            .as_ref()
+            .map_or(0, |message| message.envelope.priority);
+        entry.rank = self.priority_max - priority.min(self.priority_max);
+        self.returned.insert((entry.rank, seq));
+        self.cursor = self.entries.next();
+    }
+
     /// Messages, those with consumers included.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
@@ -125,6 +154,7 @@ impl Backlog {
             entry.check_ms(at)
         };
         let seq = self.entries.push(entry);
+        self.rank(seq);
         if check_ms != NEVER_MS {
             self.watch(check_ms, seq);
         }
@@ -139,19 +169,20 @@ impl Backlog {
     /// The oldest waiting message that `view` may get, if it is not behind the gate.
     #[inline]
     pub(crate) fn next_for(&mut self, view: &mut View, persisted: BatchId) -> Option<u64> {
-        let mut best = self.advance();
-        if let Some(&seq) = self.returned.first()
-            && (best == NOWHERE || !is_planted(Bug::OrderOfReturnLost))
+        let ahead = self.advance();
+        let mut best = (if ahead == NOWHERE { u8::MAX } else { 0 }, ahead);
+        if let Some(&found) = self.returned.first()
+            && (ahead == NOWHERE || !is_planted(Bug::OrderOfReturnLost))
         {
-            best = best.min(seq);
+            best = best.min(found);
         }
         if !self.parked.is_empty()
-            && let Some(seq) = self.parked_for(view)
+            && let Some(found) = self.parked_for(view)
         {
-            best = best.min(seq);
+            best = best.min(found);
         }
-        let entry = self.entries.entry(best)?;
-        (entry.batch <= persisted).then_some(best)
+        let entry = self.entries.entry(best.1)?;
+        (entry.batch <= persisted).then_some(best.1)
     }
 
     /// Moves the cursor to the next waiting entry and returns it. Ahead of the cursor, messages leave by expiry, overflow,
@@ -183,16 +214,22 @@ impl Backlog {
         NOWHERE
     }
 
-    fn parked_for(&self, view: &mut View) -> Option<u64> {
+    fn parked_for(&self, view: &mut View) -> Option<(u8, u64)> {
         if !view.has_excluded {
             return self.parked.first().copied();
         }
+        // Positions of different ranks say nothing about each other.
+        let from = if self.priority_max == 0 {
+            view.parked_from
+        } else {
+            0
+        };
         let found = self
             .parked
-            .range(view.parked_from..)
+            .range((0, from)..)
             .copied()
-            .find(|seq| !self.is_excluded(*seq, view.consumer));
-        view.parked_from = found.unwrap_or(u64::MAX);
+            .find(|(_, seq)| !self.is_excluded(*seq, view.consumer));
+        view.parked_from = found.map_or(u64::MAX, |(_, seq)| seq);
         found
     }
 
@@ -238,7 +275,8 @@ impl Backlog {
     /// Marks a waiting message as handed to a consumer.
     #[inline]
     pub(crate) fn acquire(&mut self, seq: u64) -> &mut Entry {
-        self.leave_waiting(seq);
+        let rank = self.entries.entry(seq).map_or(0, |entry| entry.rank);
+        self.leave_waiting(seq, rank);
         let entry = self
             .entries
             .entry_mut(seq)
@@ -250,11 +288,11 @@ impl Backlog {
     }
 
     #[inline]
-    fn leave_waiting(&mut self, seq: u64) {
+    fn leave_waiting(&mut self, seq: u64, rank: u8) {
         if seq == self.cursor {
             self.cursor += 1;
-        } else if seq < self.cursor && !self.returned.remove(&seq) {
-            self.parked.remove(&seq);
+        } else if seq < self.cursor && !self.returned.remove(&(rank, seq)) {
+            self.parked.remove(&(rank, seq));
         }
     }
 
@@ -282,7 +320,7 @@ impl Backlog {
 
     /// A waiting message is gone.
     fn on_removed(&mut self, seq: u64, entry: &Entry) {
-        self.leave_waiting(seq);
+        self.leave_waiting(seq, entry.rank);
         self.waiting -= 1;
         self.waiting_bytes -= entry.payload_len as usize;
         if entry.is_away() {
@@ -309,23 +347,30 @@ impl Backlog {
             .as_ref()
             .is_some_and(|extra| !extra.excluded.is_empty());
         let check_ms = entry.check_ms(at);
+        let rank = entry.rank;
         if seq >= self.cursor {
             // It was picked out of its turn, which is still to come.
         } else if is_parked {
-            self.parked.insert(seq);
-        } else if seq + 1 == self.cursor {
+            self.parked.insert((rank, seq));
+        } else if seq + 1 == self.cursor && self.priority_max == 0 {
             // The newest one that was handed out: as if it never had been.
             self.cursor = seq;
         } else {
-            self.returned.insert(seq);
+            self.returned.insert((rank, seq));
         }
         if check_ms != NEVER_MS {
             self.watch(check_ms, seq);
         }
     }
 
-    /// The oldest waiting message, gate or not.
+    /// The waiting message to drop first, gate or not: the oldest of the lowest priority.
     pub(crate) fn head(&mut self) -> Option<u64> {
+        if self.priority_max > 0 {
+            let lowest = self.returned.last().max(self.parked.last())?.0;
+            let first_of = |set: &BTreeSet<(u8, u64)>| set.range((lowest, 0)..).next().copied();
+            let heads = [first_of(&self.returned), first_of(&self.parked)];
+            return heads.into_iter().flatten().min().map(|(_, seq)| seq);
+        }
         let ahead = self.advance();
         let behind = self
             .returned
@@ -333,7 +378,7 @@ impl Backlog {
             .into_iter()
             .chain(self.parked.first())
             .min();
-        let head = behind.map_or(ahead, |seq| ahead.min(*seq));
+        let head = behind.map_or(ahead, |(_, seq)| ahead.min(*seq));
         (head != NOWHERE).then_some(head)
     }
 

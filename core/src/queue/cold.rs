@@ -273,6 +273,7 @@ impl Cold {
             extra,
             payload_len: self.payload_len.value(slot),
             delivery_count: self.delivery_count.value(slot),
+            rank: 0,
             is_acquired: false,
             was_acquired: self.was_acquired & bit(slot) != 0,
             is_durable: true,

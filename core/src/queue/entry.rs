@@ -58,6 +58,8 @@ pub(crate) struct Entry {
     /// Bytes of its payload.
     pub(crate) payload_len: u32,
     pub(crate) delivery_count: u32,
+    /// How far its priority is below the highest of its queue; 0 where there are none.
+    pub(crate) rank: u8,
     /// A consumer has it.
     pub(crate) is_acquired: bool,
     /// A consumer had it before.
@@ -83,6 +85,7 @@ impl Entry {
             batch,
             extra,
             delivery_count,
+            rank: 0,
             is_acquired: false,
             was_acquired: false,
             is_durable,

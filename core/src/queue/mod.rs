@@ -76,6 +76,8 @@ pub(crate) struct Queue {
     pub(crate) reads: Vec<Read>,
     /// The store could not give its messages back: no consumer may read on.
     pub(crate) is_damaged: bool,
+    /// When it is deleted for want of use, monotonic milliseconds; never while it has consumers.
+    pub(crate) idle_ms: u64,
     /// Messages that are to become dead letters as soon as their bodies are here.
     pub(crate) doomed: BTreeMap<u64, Cause>,
     /// The bodies of such messages that were asked for.
@@ -101,8 +103,8 @@ impl Queue {
         Self {
             id,
             is_durable: spec.durable && !spec.exclusive,
+            backlog: Backlog::with_levels(spec.max_priority),
             spec,
-            backlog: Backlog::default(),
             owner: None,
             had_consumer: false,
             lifetime: None,
@@ -120,9 +122,16 @@ impl Queue {
             takers: 0,
             reads: Vec::new(),
             is_damaged: false,
+            idle_ms: NEVER_MS,
             doomed: BTreeMap::new(),
             doomed_span: None,
         }
+    }
+
+    /// Whether bodies may be left to the store. Those of a queue with priorities stay: which comes next is not known
+    /// ahead of its turn.
+    pub(crate) fn can_page(&self) -> bool {
+        self.is_durable && self.spec.max_priority == 0
     }
 
     /// Whether one more message of `payload_len` bytes would exceed the queue's limits.

@@ -453,7 +453,9 @@ impl Backlog {
         self.entries.skip_to(seq);
         self.waiting += 1;
         self.waiting_bytes += entry.payload_len as usize;
-        self.entries.push(entry) == seq
+        let given = self.entries.push(entry);
+        self.rank(given);
+        given == seq
     }
 
     /// Notes a recovered message's time to live; to be called in the order of positions.

@@ -201,15 +201,15 @@ impl Queue {
                 &mut self.overflow,
                 "what it does when full: refuse the new message, drop the oldest, or refuse the new one and keep it as a dead letter",
             ),
-            Key::later(
+            Key::new(
                 "expires",
                 &mut self.expires,
-                "deleted after so long without use",
+                "deleted after so long without a consumer and without being declared",
             ),
-            Key::later(
+            Key::new(
                 "max_priority",
                 &mut self.max_priority,
-                "levels of priority; 0 is none",
+                "highest priority: a message with a higher one comes before all with a lower one; 0 is first come, first served",
             ),
             Key::new(
                 "max_deliveries",
@@ -224,7 +224,7 @@ impl Queue {
             Key::new(
                 "dead_letter_exchange",
                 &mut self.dead_letter_exchange,
-                "where dead letters go; the queue <name>.dlq when neither this nor the key is set",
+                "where dead letters go; the queue of its name with .dlq behind it when neither this nor the key is set",
             ),
             Key::new(
                 "dead_letter_routing_key",
@@ -268,6 +268,8 @@ impl Queue {
             "reject-dlx" => Overflow::RejectDlx,
             _ => Overflow::Reject,
         };
+        spec.expires_ms = self.expires.value().map(Span::ms);
+        spec.max_priority = self.max_priority.to();
         spec.max_deliveries = self.max_deliveries.to();
         spec.failure_policy = match self.failure_policy.value() {
             "drop" => FailurePolicy::Drop,
