@@ -7,6 +7,9 @@ use super::random::Random;
 use crate::broker::{Overflow, QueueSpec};
 use crate::vocab::{Envelope, Outcome};
 
+/// A delivery: which consumer has it under which number, and its place in the model.
+type Held = (usize, u64, (Reverse<u8>, u64, Vec<usize>));
+
 fn levels(max_priority: u8) -> QueueSpec {
     QueueSpec {
         max_priority,
@@ -94,7 +97,7 @@ fn walks_deliver_the_best_message_that_waits() {
         rig.consume(B, C, consumer(named("q")));
         // Priority (reversed) and number of what waits; whom each must not go to.
         let mut list: Vec<(Reverse<u8>, u64, Vec<usize>)> = Vec::new();
-        let mut held: Vec<(usize, u64, (Reverse<u8>, u64, Vec<usize>))> = Vec::new();
+        let mut held: Vec<Held> = Vec::new();
         let (mut published, mut sent) = (0u64, [0u64; 2]);
         for _ in 0..300 {
             match random.below(4) {
