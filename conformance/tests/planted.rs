@@ -9,6 +9,7 @@ use qq_conformance::sim::{Bug, Plan, Size, run};
 fn plain_builds_have_no_planted_bug() {
     for bug in Bug::ALL {
         let mut plan = Plan::new(3, Size::Short);
+        plan.end_after(60);
         plan.planted = Some(bug);
         let report = run(&plan);
         assert_eq!(report.violation, None, "{bug:?}");

@@ -94,7 +94,7 @@ fn equal_seeds_give_equal_runs() {
 /// A busy run without any other trouble, for crashes at chosen moments.
 fn plain_run() -> Plan {
     let mut plan = Plan::new(12, Size::Short);
-    plan.faults = vec![Fault::Outcomes, Fault::Second, Fault::Paging];
+    plan.faults = vec![Fault::Outcomes, Fault::Second];
     plan.clients = vec![0, 1, 2];
     plan.end_after(200);
     plan
@@ -103,7 +103,7 @@ fn plain_run() -> Plan {
 #[test]
 fn a_crash_at_any_boundary_of_the_store_loses_nothing() {
     let boundaries = run(&plain_run()).boundaries;
-    assert!(boundaries > 100, "{boundaries} boundaries");
+    assert!(boundaries > 50, "{boundaries} boundaries");
     let plans: Vec<Plan> = (1..=boundaries)
         .map(|boundary| Plan {
             crash_at: Some(boundary),
@@ -114,7 +114,7 @@ fn a_crash_at_any_boundary_of_the_store_loses_nothing() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     // The last boundaries lie behind the point from which on everything is healed.
     let crashed = reports.iter().filter(|report| report.crashes == 1).count();
-    assert!(crashed > 50, "{crashed} of {boundaries} runs crashed");
+    assert!(crashed > 30, "{crashed} of {boundaries} runs crashed");
 }
 
 #[test]
