@@ -20,6 +20,8 @@ use qq_proto_amqp::performative::{
 };
 use qq_proto_amqp::types::{DeliveryTag, Str, Symbol, Value};
 
+use crate::dice::Dice;
+
 /// Bytes of the peer against a server.
 pub fn connection_server(data: &[u8]) {
     run(Side::Server, data);
@@ -46,26 +48,6 @@ fn run(side: Side, data: &[u8]) {
         embedder.drain();
     }
     embedder.finish(wire.len());
-}
-
-/// A small generator, so that the input alone decides.
-struct Dice(u32);
-
-impl Dice {
-    fn roll(&mut self, sides: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (self.0 >> 8) % sides
-    }
-
-    /// Where to cut the next piece off: often tiny, sometimes all.
-    fn cut(&mut self, len: usize) -> usize {
-        let piece = match self.roll(4) {
-            0 => 1 + self.roll(8),
-            1 => 1 + self.roll(64),
-            _ => 1 + self.roll(1_024),
-        };
-        len.min(piece as usize)
-    }
 }
 
 fn config(side: Side, seed: u32) -> Config {

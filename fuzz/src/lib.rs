@@ -10,6 +10,7 @@
 pub mod binary_connection;
 pub mod binary_frames;
 pub mod connection;
+mod dice;
 pub mod frames;
 pub mod node;
 pub mod sections;

@@ -5,60 +5,29 @@
     reason = "a corpus is files"
 )]
 
-use std::fs;
-use std::path::Path;
+mod replay;
+
+use replay::replay;
 
 /// Inputs above this size are replayed as they are only.
 const VARIED_MAX: usize = 512;
 
-fn replay(name: &str, inputs_min: usize, target: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("corpus")
-        .join(name);
-    let mut paths: Vec<_> = fs::read_dir(&folder)
-        .expect("the corpus is there")
-        .map(|entry| entry.expect("readable").path())
-        .collect();
-    paths.sort();
-    assert!(
-        paths.len() >= inputs_min,
-        "the corpus of {name} lost inputs: {} left",
-        paths.len()
-    );
-    for path in paths {
-        println!("{}", path.display());
-        let data = fs::read(&path).expect("readable");
-        target(&data);
-        if data.len() > VARIED_MAX {
-            continue;
-        }
-        for at in 0..data.len() {
-            target(&data[..at]);
-            let mut varied = data.clone();
-            for changed in [0x00, 0x01, 0x40, 0x7f, 0xff, data[at] ^ 0x10] {
-                varied[at] = changed;
-                target(&varied);
-            }
-        }
-    }
-}
-
 #[test]
 fn types_corpus_replays() {
-    replay("types", 40, qq_fuzz::types::types);
+    replay("types", 40, VARIED_MAX, qq_fuzz::types::types);
 }
 
 #[test]
 fn frames_corpus_replays() {
-    replay("frames", 30, qq_fuzz::frames::frames);
+    replay("frames", 30, VARIED_MAX, qq_fuzz::frames::frames);
 }
 
 #[test]
 fn sections_corpus_replays() {
-    replay("sections", 30, qq_fuzz::sections::sections);
+    replay("sections", 30, VARIED_MAX, qq_fuzz::sections::sections);
 }
 
 #[test]
 fn selector_corpus_replays() {
-    replay("selector", 30, qq_fuzz::selector::selector);
+    replay("selector", 30, VARIED_MAX, qq_fuzz::selector::selector);
 }
