@@ -17,6 +17,7 @@ pub mod report;
 pub mod run;
 pub mod script;
 pub mod scripts;
+pub mod seed;
 #[cfg(feature = "node")]
 pub mod sim;
 pub mod target;

@@ -8,8 +8,9 @@
 
 mod model;
 
-use model::{Model, Rng};
+use model::Model;
 use qq_conformance::history::{Class, Event, Outcome, Verdict, What, check, parse, print};
+use qq_conformance::seed::Seed;
 
 /// Models that each mutation is tried on.
 const SEEDS: u64 = 16;
@@ -33,12 +34,12 @@ fn restamp(events: &mut [Event]) {
 fn expect(
     classes: &[Class],
     model: fn(u64) -> Vec<Event>,
-    mutate: fn(&mut Vec<Event>, &mut Rng) -> Option<()>,
+    mutate: fn(&mut Vec<Event>, &mut Seed) -> Option<()>,
 ) {
     let mut possible = 0;
     for seed in 0..SEEDS {
         let mut events = model(seed);
-        let mut rng = Rng(seed + 1_000);
+        let mut rng = Seed::new(seed + 1_000);
         if mutate(&mut events, &mut rng).is_none() {
             continue;
         }

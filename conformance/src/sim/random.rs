@@ -1,47 +1,43 @@
 //! The simulator's only source of chance: numbers from a seed, the same on every machine and in every version.
 
-/// SplitMix64. Streams for different purposes are forked, so that one more draw here changes nothing there.
+use crate::seed::Seed;
+
+/// Streams for different purposes are forked, so that one more draw here changes nothing there.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(super) struct Random(Seed);
 
 impl Random {
     /// A stream of its own for a purpose, which does not depend on what was drawn here.
     #[must_use]
-    pub(super) const fn fork(seed: u64, purpose: u64, index: u64) -> Self {
-        let mut random = Self(seed ^ purpose.wrapping_mul(0xd1b5_4a32_d192_ed03));
-        let mixed = random.draw();
-        let mut random = Self(mixed ^ index.wrapping_mul(0x8cb9_2ba7_2f3d_8dd7));
-        let mixed = random.draw();
-        Self(mixed)
+    pub(super) fn fork(seed: u64, purpose: u64, index: u64) -> Self {
+        let mut of_purpose = Seed::new(seed ^ purpose.wrapping_mul(0xd1b5_4a32_d192_ed03));
+        let mut of_index = Seed::new(of_purpose.draw() ^ index.wrapping_mul(0x8cb9_2ba7_2f3d_8dd7));
+        Self(Seed::new(of_index.draw()))
     }
 
     /// The next number.
-    pub(super) const fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    pub(super) fn draw(&mut self) -> u64 {
+        self.0.draw()
     }
 
     /// A number below `bound`; 0 when that is 0.
-    pub(super) const fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         let drawn = self.draw();
         if bound == 0 { 0 } else { drawn % bound }
     }
 
     /// A number from `low` to `high`, both included.
-    pub(super) const fn within(&mut self, low: u64, high: u64) -> u64 {
+    pub(super) fn within(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
     /// True so many times in a thousand.
-    pub(super) const fn is_lucky(&mut self, per_mille: u64) -> bool {
+    pub(super) fn is_lucky(&mut self, per_mille: u64) -> bool {
         self.below(1_000) < per_mille
     }
 
     /// An index into a list that is not empty.
-    pub(super) const fn index(&mut self, len: usize) -> usize {
+    pub(super) fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 

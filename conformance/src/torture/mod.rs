@@ -25,13 +25,12 @@ pub mod powercut;
 pub mod producer;
 pub mod record;
 pub mod room;
-pub mod seed;
 pub mod sockets;
 #[cfg(feature = "node")]
 pub mod stored;
 pub mod trace;
 
-pub use seed::Seed;
+pub use crate::seed::Seed;
 
 use std::path::{Path, PathBuf};
 

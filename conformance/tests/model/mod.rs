@@ -4,26 +4,7 @@
 use std::collections::BTreeMap;
 
 use qq_conformance::history::{Event, Outcome, What};
-
-/// SplitMix64.
-pub(crate) struct Rng(pub(crate) u64);
-
-impl Rng {
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-
-    pub(crate) fn pick<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
-        if list.is_empty() {
-            return None;
-        }
-        list.get(self.below(list.len() as u64) as usize)
-    }
-}
+use qq_conformance::seed::Seed;
 
 /// Attempts before a message is dead.
 const ATTEMPTS: u64 = 4;
@@ -38,7 +19,7 @@ struct Message {
 
 /// See the module.
 pub(crate) struct Model {
-    rng: Rng,
+    rng: Seed,
     t: u64,
     events: Vec<Event>,
     ready: Vec<Message>,
@@ -53,7 +34,7 @@ pub(crate) struct Model {
 impl Model {
     fn new(seed: u64) -> Self {
         Self {
-            rng: Rng(seed),
+            rng: Seed::new(seed),
             t: 0,
             events: Vec::new(),
             ready: Vec::new(),

@@ -36,4 +36,12 @@ impl Seed {
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
+
+    /// One of a list, unless that is empty.
+    pub fn pick<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
+        if list.is_empty() {
+            return None;
+        }
+        list.get(self.below(list.len() as u64) as usize)
+    }
 }
