@@ -77,8 +77,10 @@ fn broker_config(plan: &Plan) -> BrokerConfig {
         window_bytes: random.within(500, 10_000) as usize,
         cache_bytes: random.within(1_000, 60_000) as usize,
     });
+    let linger_ms = [0, 0, 10, 200][Random::fork(plan.seed, 9, 0).index(4)];
     BrokerConfig {
         paging,
+        linger: Duration::from_millis(linger_ms),
         limits,
         queues: plan.queues.clone(),
         hash_seed: plan.seed,
