@@ -17,7 +17,7 @@ use torture_bed::{BOTH, Flavour, seed, setup, well};
 fn half_closed_and_not_read() {
     for (flavour, name) in BOTH {
         let mut setup = setup(flavour, &format!("{name}-half"));
-        setup.extra = "[limits]\nslow_reader_timeout = \"1s\"\n".into();
+        setup.limits = "slow_reader_timeout = \"1s\"\n".into();
         let daemon = well(setup.start());
         let accepted = well(sockets::half_close(&daemon, 50));
         let grown = well(sockets::zero_window(&daemon, 5_000));

@@ -25,8 +25,11 @@ pub struct Setup {
     pub server: String,
     /// Lines of `[storage]`; without any it is the durable store with synced writes.
     pub storage: String,
-    /// Further sections.
-    pub extra: String,
+    /// Lines of `[limits]`.
+    pub limits: String,
+    /// Free room of the disk, in MiB, below which durable messages are refused; without it a little: how full the
+    /// machine's own disk is must not decide a test.
+    pub room_min_mib: Option<u32>,
     /// A command that becomes or starts the daemon: `["prlimit", "--nofile=64"]`.
     pub wrapper: Vec<String>,
     /// Environment variables.
@@ -68,6 +71,7 @@ impl Setup {
         } else {
             self.storage.replace("DATA", &data.display().to_string())
         };
+        let room = self.room_min_mib.unwrap_or(16);
         let text = format!(
             "[server]
 bind_addr = \"127.0.0.1\"
@@ -84,9 +88,11 @@ failure_policy = \"drop\"
              max_deliveries = 0
 [logging]
 level = \"info\"
+[limits]
+disk_free_min = \"{room}MiB\"
 {}
 ",
-            self.server, self.extra
+            self.server, self.limits
         );
         let path = self.dir.join("qqd.toml");
         fs::create_dir_all(&self.dir).map_err(|e| format!("{}: {e}", self.dir.display()))?;

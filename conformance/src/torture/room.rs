@@ -63,8 +63,7 @@ pub struct Full {
 /// the rest back, goes on, kills, starts, drains and judges.
 pub fn full_disk(setup: &Setup, size_mib: u32, free_min_mib: u32) -> Outcome<Full> {
     let mut setup = setup.clone();
-    let limit = format!("[limits]\ndisk_free_min = \"{free_min_mib}MiB\"\n");
-    setup.extra.push_str(&limit);
+    setup.room_min_mib = Some(free_min_mib);
     let disk = SmallDisk::mount(setup.data(), size_mib)?;
     let filler = setup.data().join("filler");
     let part = vec![0; (size_mib as usize) * 410_000];
@@ -215,8 +214,8 @@ pub struct Pressed {
 pub fn little_memory(setup: &Setup, memory_mib: u32, space_mib: u32) -> Outcome<Pressed> {
     let mut setup = setup.clone();
     setup
-        .extra
-        .push_str(&format!("[limits]\nmemory_max = \"{memory_mib}MiB\"\n"));
+        .limits
+        .push_str(&format!("memory_max = \"{memory_mib}MiB\"\n"));
     if space_mib > 0 {
         let space = u64::from(space_mib) << 20;
         setup.wrapper = vec!["prlimit".into(), format!("--as={space}")];

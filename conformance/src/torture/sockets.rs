@@ -198,7 +198,7 @@ pub struct Starved {
 /// are descriptors again everybody is served.
 pub fn no_descriptors(setup: &Setup, pause: Duration) -> Outcome<Starved> {
     let mut setup = setup.clone();
-    setup.extra = "[limits]\nfirst_bytes_timeout = \"60s\"\nopen_timeout = \"60s\"\n\
+    setup.limits = "first_bytes_timeout = \"60s\"\nopen_timeout = \"60s\"\n\
                    unauthenticated_per_ip_max = 500\n"
         .into();
     let daemon = setup.start()?;
@@ -251,8 +251,8 @@ pub fn terminate(setup: &Setup, clients: usize) -> Outcome<Ended> {
     setup.server.push_str("drain_grace = \"2s\"\n");
     let per_ip = clients + 100;
     setup
-        .extra
-        .push_str(&format!("[limits]\nconnections_per_ip_max = {per_ip}\n"));
+        .limits
+        .push_str(&format!("connections_per_ip_max = {per_ip}\n"));
     let mut daemon = setup.start()?;
     let mut all = vec![];
     for n in 0..clients {
