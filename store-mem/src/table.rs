@@ -83,12 +83,13 @@ impl Table {
     /// Bytes that an operation gives back.
     pub(crate) fn freed_bytes(&self, op: &Op) -> usize {
         match op {
-            Op::Removed { queue, seq } => {
-                let kept = self
-                    .queues
-                    .get(queue)
-                    .and_then(|found| found.messages.get(seq));
-                kept.map_or(0, |kept| cost(&kept.stored.message))
+            Op::Removed { queue, seq, count } => {
+                let range = *seq..Seq(seq.0.saturating_add(*count));
+                let found = self.queues.get(queue);
+                found.map_or(0, |found| {
+                    let kept = found.messages.range(range);
+                    kept.map(|(_, kept)| cost(&kept.stored.message)).sum()
+                })
             }
             _ => 0,
         }
@@ -127,11 +128,13 @@ impl Table {
                     found.next = found.next.max(*next);
                 }
             }
-            Op::Removed { queue, seq } => {
-                if let Some(found) = self.queues.get_mut(queue)
-                    && let Some(gone) = found.messages.remove(seq)
-                {
-                    self.bytes -= cost(&gone.stored.message);
+            Op::Removed { queue, seq, count } => {
+                if let Some(found) = self.queues.get_mut(queue) {
+                    for seq in seq.0..seq.0.saturating_add(*count) {
+                        if let Some(gone) = found.messages.remove(&Seq(seq)) {
+                            self.bytes -= cost(&gone.stored.message);
+                        }
+                    }
                 }
             }
             Op::Returned { queue, seq, .. } => {

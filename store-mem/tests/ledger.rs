@@ -35,7 +35,11 @@ fn enqueued(seq: u64) -> Op {
 
 fn removed(seq: u64) -> Op {
     let seq = Seq(seq);
-    Op::Removed { queue: QUEUE, seq }
+    Op::Removed {
+        queue: QUEUE,
+        seq,
+        count: 1,
+    }
 }
 
 fn returned(seq: u64, delivery_count: u32) -> Op {
@@ -67,7 +71,11 @@ impl State {
                 self.messages.insert(seq, (stored.message, 0));
                 self.next = self.next.max(seq + 1);
             }
-            Op::Removed { seq, .. } => assert!(self.messages.remove(&seq.0).is_some()),
+            Op::Removed { seq, count, .. } => {
+                for seq in seq.0..seq.0 + count {
+                    assert!(self.messages.remove(&seq).is_some());
+                }
+            }
             Op::Returned {
                 seq,
                 delivery_count,

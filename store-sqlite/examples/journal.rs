@@ -112,6 +112,7 @@ fn steady(dir: &Path, queues: u64, each: u64, len: usize, sync_writes: bool) {
                     ops.push(Op::Removed {
                         queue: QueueId(queue),
                         seq: Seq((commit - LAG_COMMITS) * each + seq),
+                        count: 1,
                     });
                 }
             }
@@ -194,6 +195,7 @@ fn backlog(dir: &Path, messages: u64) {
     in_thousands(&mut store, messages, |seq| Op::Removed {
         queue: QueueId(0),
         seq: Seq(seq),
+        count: 1,
     });
     println!(
         "    removed a thousand per sync: {:.2} M msg/s",

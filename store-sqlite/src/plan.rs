@@ -144,7 +144,11 @@ impl Book {
     fn take(&mut self, op: Op, work: &mut Work, plan: &mut Plan) -> Result<(), StoreError> {
         match op {
             Op::Enqueued(stored) => self.take_message(stored, work)?,
-            Op::Removed { queue, seq } => self.take_removed(queue, seq.0, work),
+            Op::Removed { queue, seq, count } => {
+                for seq in seq.0..seq.0.saturating_add(count) {
+                    self.take_removed(queue, seq, work);
+                }
+            }
             Op::Returned {
                 queue,
                 seq,

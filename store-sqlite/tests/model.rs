@@ -106,9 +106,11 @@ impl Run {
     }
 
     fn remove(&mut self, queue: QueueId, seqs: Vec<u64>) {
-        for seq in seqs {
-            let seq = Seq(seq);
-            self.op(Op::Removed { queue, seq });
+        // Every other run of neighbours is one operation, as the broker writes it.
+        let is_joined = self.batch.is_multiple_of(2);
+        for run in seqs.chunk_by(|a, b| is_joined && a + 1 == *b) {
+            let (seq, count) = (Seq(run[0]), run.len() as u64);
+            self.op(Op::Removed { queue, seq, count });
         }
     }
 

@@ -80,14 +80,7 @@ impl State {
                 let found = self.queue(*queue)?;
                 found.next = found.next.max(next.0);
             }
-            Op::Removed { queue, seq } => {
-                if self.queue(*queue)?.messages.remove(&seq.0).is_none() {
-                    return Err(format!(
-                        "position {} of queue {} is removed and empty",
-                        seq.0, queue.0
-                    ));
-                }
-            }
+            Op::Removed { queue, seq, count } => self.remove(*queue, seq.0, *count)?,
             Op::Returned {
                 queue,
                 seq,
@@ -109,6 +102,16 @@ impl State {
                 kept.delivery_count = *delivery_count;
                 kept.annotations = annotations.clone().or(kept.annotations.take());
                 kept.is_returned = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, queue: QueueId, first: u64, count: u64) -> Result<(), String> {
+        for seq in first..first + count {
+            if self.queue(queue)?.messages.remove(&seq).is_none() {
+                let id = queue.0;
+                return Err(format!("position {seq} of queue {id} is removed and empty"));
             }
         }
         Ok(())

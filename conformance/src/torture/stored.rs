@@ -41,8 +41,11 @@ impl Told {
                     self.held.entry(*queue).or_default().insert(*seq, (m, 0));
                 }
             }
-            Op::Removed { queue, seq } => {
-                self.held.entry(queue).or_default().remove(&seq);
+            Op::Removed { queue, seq, count } => {
+                let held = self.held.entry(queue).or_default();
+                for seq in seq.0..seq.0 + count {
+                    held.remove(&Seq(seq));
+                }
             }
             Op::Returned {
                 queue,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::conn::Conns;
 use super::ports::Producer;
 use crate::store::{Batch, BatchId, Op};
-use crate::vocab::{ConnId, Notice, QueueId, Ticket, Verdict};
+use crate::vocab::{ConnId, Notice, QueueId, Seq, Ticket, Verdict};
 
 /// Batches with the store at a time. It makes all that wait safe with one sync, so what came while it was busy shares
 /// the next one whatever the number of batches; beyond this bound the open batch grows.
@@ -56,9 +56,30 @@ impl Gate {
     /// Adds an operation to the open batch and returns the batch.
     #[inline]
     pub(super) fn add(&mut self, op: Op) -> BatchId {
-        self.is_urgent |= !matches!(op, Op::Removed { .. });
+        self.is_urgent = true;
         self.open.ops.push(op);
         self.open.id
+    }
+
+    /// Adds to the open batch that a message left its queue, which nobody waits for by itself.
+    #[inline]
+    pub(super) fn add_removed(&mut self, queue: QueueId, seq: u64) {
+        if let Some(Op::Removed {
+            queue: last,
+            seq: first,
+            count,
+        }) = self.open.ops.last_mut()
+            && *last == queue
+            && first.0 + *count == seq
+        {
+            *count += 1;
+            return;
+        }
+        self.open.ops.push(Op::Removed {
+            queue,
+            seq: Seq(seq),
+            count: 1,
+        });
     }
 
     /// The batch that the next operation goes into.

@@ -156,10 +156,7 @@ impl Broker {
         let entry = queue.backlog.remove(seq)?;
         self.bytes -= entry.cost();
         if entry.is_durable {
-            self.gate.add(Op::Removed {
-                queue: queue.id,
-                seq: Seq(seq),
-            });
+            self.gate.add_removed(queue.id, seq);
         }
         if queue.lifetime.is_some() && queue.backlog.len() == 0 {
             self.outlived.push((slot, queue.id));

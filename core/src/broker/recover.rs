@@ -45,14 +45,15 @@ impl Broker {
                     self.queues[slot].backlog.reserve_below(next.0);
                 }
             }
-            Op::Removed { queue, seq } => {
+            Op::Removed { queue, seq, count } => {
                 let Some(&slot) = self.queue_slots.get(&queue) else {
                     return;
                 };
                 let backlog = &mut self.queues[slot].backlog;
+                let end = seq.0.saturating_add(count);
                 // A store may drop both halves of a pair; the position must not be given again all the same.
-                backlog.reserve_below(seq.0.saturating_add(1));
-                if let Some(entry) = backlog.remove(seq.0) {
+                backlog.reserve_below(end);
+                for entry in (seq.0..end).filter_map(|seq| backlog.remove(seq)) {
                     self.bytes -= entry.cost();
                 }
             }

@@ -65,12 +65,14 @@ pub enum Op {
         /// The next free position, perhaps.
         next: Seq,
     },
-    /// A message left a queue for good.
+    /// Messages left a queue for good: neighbours in one operation, so that a purge of millions is a small one.
     Removed {
         /// The queue.
         queue: QueueId,
-        /// Its position.
+        /// The first position.
         seq: Seq,
+        /// So many positions from there on, each of which had a message; at least one.
+        count: u64,
     },
     /// An attempt failed, or a consumer changed annotations.
     Returned {

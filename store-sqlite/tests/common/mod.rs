@@ -137,6 +137,7 @@ pub(crate) fn removed(queue: u64, seq: u64) -> Op {
     Op::Removed {
         queue: QueueId(queue),
         seq: Seq(seq),
+        count: 1,
     }
 }
 
@@ -245,9 +246,10 @@ impl Model {
                     queue.next = queue.next.max(next.0);
                 }
             }
-            Op::Removed { queue, seq } => {
+            Op::Removed { queue, seq, count } => {
                 if let Some(queue) = self.0.get_mut(queue) {
-                    queue.kept.remove(&seq.0);
+                    let gone = seq.0..seq.0 + count;
+                    queue.kept.retain(|seq, _| !gone.contains(seq));
                 }
             }
             Op::Returned {

@@ -470,8 +470,10 @@ fn keep(kept: &mut BTreeMap<(QueueId, Seq), Arc<Message>>, batch: &Batch) {
                     kept.insert(place, Arc::clone(&stored.message));
                 }
             }
-            Op::Removed { queue, seq } => {
-                kept.remove(&(queue, seq));
+            Op::Removed { queue, seq, count } => {
+                for seq in seq.0..seq.0 + count {
+                    kept.remove(&(queue, Seq(seq)));
+                }
             }
             Op::QueueDeleted { queue: deleted } => {
                 kept.retain(|(queue, _), _| *queue != deleted);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::harness::*;
 use crate::broker::{BrokerConfig, QueueSpec};
 use crate::store::Op;
-use crate::vocab::{Command, DeliveryId, Outcome};
+use crate::vocab::{Command, DeliveryId, Outcome, Seq};
 
 const LINGER_MS: u64 = 10;
 
@@ -43,7 +43,11 @@ fn a_settlement_waits_for_company_but_no_longer_than_it_may() {
     assert!(
         matches!(
             rig.batches[0].ops[..],
-            [Op::Removed { .. }, Op::Removed { .. }]
+            [Op::Removed {
+                seq: Seq(0),
+                count: 2,
+                ..
+            }]
         ),
         "{:?}",
         rig.batches

@@ -4,8 +4,8 @@ use std::sync::{Arc, Weak};
 
 use super::harness::*;
 use crate::broker::{BrokerConfig, Event, Overflow, Paging, QueueSpec};
-use crate::store::StoreEvent;
-use crate::vocab::{ConsumerSpec, Envelope, Message, Notice, Outcome, Reason, Verdict};
+use crate::store::{Op, StoreEvent};
+use crate::vocab::{ConsumerSpec, Envelope, Message, Notice, Outcome, Reason, Seq, Verdict};
 
 /// A window of 16 messages, in blocks of two.
 pub(super) const PAGING: Paging = Paging {
@@ -305,8 +305,22 @@ fn purge_overflow_and_deletion_need_no_bodies() {
     let counters = rig.broker.queue_counters("q").expect("q exists");
     assert_eq!((counters.messages, counters.waiting), (700, 700));
     assert_eq!(rig.broker.counters().dropped, 300);
+    let before = rig.log.len();
     assert_eq!(rig.broker.purge_queue("q"), Ok(700));
     rig.flush();
+    // However long the queue was: what leaves together is one operation.
+    assert!(
+        matches!(
+            rig.log[before].ops[..],
+            [Op::Removed {
+                seq: Seq(300),
+                count: 700,
+                ..
+            }]
+        ),
+        "{:?}",
+        rig.log[before]
+    );
     assert_eq!(paged_and_bodies(&rig), (0, 0));
     assert!(rig.kept.is_empty());
     publish(&mut rig, 0..400, &durable());

@@ -176,6 +176,7 @@ fn operations_that_make_no_sense_harm_nothing() {
     doubled.broker.recover(Op::Removed {
         queue: QueueId(77),
         seq: Seq(1),
+        count: 1,
     });
     assert_eq!(rig.log[0].id, BatchId(1));
     assert_eq!(read(&mut doubled), [("m".to_owned(), 0)]);
@@ -212,7 +213,8 @@ fn a_position_whose_message_the_store_forgot_is_not_given_again() {
         .expect("it exists");
     rig.broker.recover(Op::Removed {
         queue,
-        seq: Seq(41),
+        seq: Seq(40),
+        count: 2,
     });
     rig.produce(A, P, named("q"));
     rig.consume(A, C, consumer(named("q")));
