@@ -72,6 +72,7 @@ impl Broker {
         if !is_planted(Bug::LostOnDetach) {
             self.conclude_all(at, slot, outcome);
         }
+        self.disarm_lock(slot);
         let consumer = self.consumers.remove(slot);
         let (conn, port) = (consumer.conn, consumer.port);
         let queue = &mut self.queues[consumer.queue];

@@ -10,6 +10,7 @@ pub(super) struct Tally {
     pub(super) rejected: u64,
     pub(super) dropped: u64,
     pub(super) dead_lettered: u64,
+    pub(super) overdue: u64,
 }
 
 /// The broker at one moment.
@@ -49,6 +50,8 @@ pub struct Counters {
     pub dropped: u64,
     /// Messages that became dead letters, since the start.
     pub dead_lettered: u64,
+    /// Deliveries that were taken back since their consumer held them for too long, since the start.
+    pub overdue: u64,
 }
 
 impl Counters {
@@ -116,6 +119,7 @@ impl Broker {
             rejected: self.tally.rejected,
             dropped: self.tally.dropped,
             dead_lettered: self.tally.dead_lettered,
+            overdue: self.tally.overdue,
             ..Counters::default()
         };
         for (_, queue) in &self.queues {

@@ -100,7 +100,9 @@ impl Broker {
                 );
                 let entry = queue.backlog.acquire(seq);
                 let message = entry.body();
-                delivered(entry, now, delivery, queue_id, seq, message)
+                let delivered = delivered(entry, now, delivery, queue_id, seq, message);
+                self.lock(now, consumer_slot, delivery.0);
+                delivered
             };
             self.conns.tell(conn, Notice::Deliver { port, delivered });
             if !is_alone {

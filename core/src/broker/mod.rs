@@ -19,6 +19,7 @@ mod exchange;
 mod fanout;
 mod filtered;
 mod gate;
+mod lock;
 mod open;
 mod paging;
 mod ports;
@@ -96,6 +97,8 @@ pub struct Broker {
     runs: Vec<usize>,
     /// When to look at which queue for expired messages: one per queue.
     timers: BTreeSet<(u64, usize)>,
+    /// When to look at which consumer for deliveries that it holds for too long: one per consumer.
+    lock_timers: BTreeSet<(u64, usize)>,
     actions: VecDeque<Action>,
     /// Cost of all queued messages, bytes.
     bytes: usize,
@@ -146,6 +149,7 @@ impl Broker {
             idle: Vec::new(),
             runs: Vec::new(),
             timers: BTreeSet::new(),
+            lock_timers: BTreeSet::new(),
             actions: VecDeque::new(),
             bytes: 0,
             is_memory_short: false,
@@ -214,6 +218,14 @@ impl Broker {
                 }
                 Command::OpenProducer { port, spec } => self.open_producer(at, slot, port, *spec),
                 Command::OpenConsumer { port, spec } => self.open_consumer(at, slot, port, *spec),
+                Command::Extend {
+                    port,
+                    first,
+                    last,
+                    lock_ms,
+                    ask,
+                } => self.extend(now, slot, port, first..=last, lock_ms, ask),
+                Command::Relock { port, lock } => self.relock(slot, port, lock),
                 Command::Ask { id, ask } => self.ask(now, slot, id, *ask),
                 Command::Close { port, forget, lost } => {
                     self.close_port(at, slot, port, forget, lost);
@@ -284,8 +296,9 @@ impl Broker {
         if self.has_failed {
             return None;
         }
-        let timer = self.timers.first();
-        let expiry = timer.map(|(at_ms, _)| Duration::from_millis(*at_ms));
+        let timers = [self.timers.first(), self.lock_timers.first()];
+        let first_ms = timers.into_iter().flatten().map(|(at_ms, _)| *at_ms).min();
+        let expiry = first_ms.map(Duration::from_millis);
         let resume = (!self.unfinished.is_empty()).then_some(self.resume_at);
         [expiry, resume, self.gate.poll_timeout()]
             .into_iter()

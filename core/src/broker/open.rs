@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::conn::PortKind;
 use super::filtered::Wanted;
+use super::lock::Locks;
 use super::paging::damaged;
 use super::ports::{Consumer, LastRoute, LinkOwner, Producer, Reader, Role, Target};
 use super::subscription::Source;
@@ -101,6 +102,7 @@ impl Broker {
             has_excluded: false,
             subscription,
             wanted,
+            locks: Locks::new(spec.lock.in_force(self.queues[queue].spec.lock_timeout_ms)),
         });
         if let Some(key) = key {
             self.links

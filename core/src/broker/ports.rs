@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::conn::{Conns, PortKind};
 use super::filtered::Wanted;
+use super::lock::Locks;
 use super::subscription::Held;
 use super::{Broker, Now};
 use crate::queue::{Chunks, Clock, View};
@@ -126,6 +127,8 @@ pub(super) struct Consumer {
     pub(super) subscription: Option<Held>,
     /// Only of consumers that do not want everything.
     pub(super) wanted: Option<Box<Wanted>>,
+    /// When its unsettled deliveries return.
+    pub(super) locks: Locks,
 }
 
 /// Bodies that a browsing consumer fetched for itself: what it reads is not near the queue's cursor.

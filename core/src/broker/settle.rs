@@ -63,7 +63,7 @@ impl Broker {
 
     /// Ends one unsettled delivery.
     #[inline]
-    fn conclude(&mut self, at: Clock, slot: usize, delivery: u64, outcome: &Outcome) {
+    pub(super) fn conclude(&mut self, at: Clock, slot: usize, delivery: u64, outcome: &Outcome) {
         let consumer = &mut self.consumers[slot];
         let Some(seq) = consumer.unsettled.take(delivery) else {
             return;

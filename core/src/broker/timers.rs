@@ -23,6 +23,12 @@ impl Broker {
         let at = now.clock();
         self.resume_filters();
         let mut left = EXPIRED_MAX;
+        // First, since what comes back may be expired.
+        if self.gate.open_len() < OPEN_OPS_MAX {
+            left = self.return_overdue(at, left);
+        } else {
+            self.pause_locks(at.mono_ms.saturating_add(PAUSE_MS));
+        }
         while left > 0
             && let Some(&(at_ms, slot)) = self.timers.first()
             && at_ms <= at.mono_ms

@@ -67,7 +67,6 @@ impl QueueSpec {
         }
         let later = [
             ("retry_backoff", self.retry_backoff.is_some()),
-            ("lock_timeout", self.lock_timeout_ms.is_some()),
             ("single_active_consumer", self.single_active_consumer),
             (
                 "dedup_window",

@@ -77,6 +77,7 @@ impl Script {
                     default_outcome: Outcome::Released,
                     subscription: Default::default(),
                     filter: None,
+                    lock: Default::default(),
                 });
                 self.commands.push(Command::OpenConsumer {
                     port: Port(1),

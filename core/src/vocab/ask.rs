@@ -84,6 +84,11 @@ pub enum Answer {
     Listed(Vec<QueueNumbers>),
     /// One queue.
     Numbers(QueueNumbers),
+    /// Deliveries may be held for longer.
+    Extended {
+        /// Until then, milliseconds since the Unix epoch.
+        until_ms: i64,
+    },
     /// The queue exists with other settings; the text names the setting.
     Conflict(Refusal),
     /// The queue has consumers or messages and must not.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::filter::FilterSpec;
 
-use super::{Address, Ask, AskId, DeliveryId, Message, Port, Ticket};
+use super::{Address, Ask, AskId, DeliveryId, LockSpec, Message, Port, Ticket};
 
 /// The identity of a link across the node (AMQP 1.0 part 2, 2.6.1): a second link of the same key steals the first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,6 +82,8 @@ pub struct ConsumerSpec {
     pub subscription: SubscriptionSpec,
     /// Which messages it wants; none = all.
     pub filter: Option<FilterSpec>,
+    /// For how long it may hold a message.
+    pub lock: LockSpec,
 }
 
 /// How an attempt ended.
@@ -156,6 +158,27 @@ pub enum Command {
         outcome: Outcome,
         /// Answer [`super::Notice::Settled`] when it is durable.
         confirm: bool,
+    },
+    /// The consumer is still at work on deliveries: they return only when this time is over, from now on. Unknown
+    /// deliveries are ignored, and so is all of it where no time is set.
+    Extend {
+        /// The consumer.
+        port: Port,
+        /// First delivery of the range.
+        first: DeliveryId,
+        /// Last delivery of the range, inclusive.
+        last: DeliveryId,
+        /// For how long, milliseconds; none = for as long as a new delivery.
+        lock_ms: Option<u64>,
+        /// Answer with [`super::Answer::Extended`], or [`super::Answer::Refused`] when none of them is held.
+        ask: Option<AskId>,
+    },
+    /// Deliveries to this consumer may be held for another time from now on.
+    Relock {
+        /// The consumer.
+        port: Port,
+        /// For how long.
+        lock: LockSpec,
     },
     /// A question about whole queues; answered by [`super::Notice::Answered`].
     Ask {

@@ -9,6 +9,7 @@ mod ask;
 mod command;
 mod death;
 mod ids;
+mod lock;
 mod message;
 mod notice;
 mod reason;
@@ -21,6 +22,7 @@ pub use command::{
 };
 pub use death::{Cause, DEATHS_MAX, Death, Deaths};
 pub use ids::{ConnId, DeliveryId, Port, QueueId, Seq, Ticket};
+pub use lock::LockSpec;
 pub use message::{Envelope, Format, Message};
 pub use notice::{ConsumerOpened, Delivered, Notice, ProducerOpened, Verdict};
 pub use reason::{Reason, Refusal};

@@ -119,6 +119,15 @@ pub enum Notice {
         /// Last delivery of the range, inclusive.
         last: DeliveryId,
     },
+    /// The consumer held these deliveries for too long: they are lost attempts, and what it says about them is ignored.
+    LockLost {
+        /// The consumer.
+        port: Port,
+        /// First delivery of the range.
+        first: DeliveryId,
+        /// Last delivery of the range, inclusive.
+        last: DeliveryId,
+    },
     /// The broker closed the port (stolen, queue deleted, shutdown). Its unsettled deliveries are already back.
     Closed {
         /// Which.

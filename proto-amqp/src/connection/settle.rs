@@ -220,13 +220,15 @@ impl Connection {
             return (0, 0);
         };
         let mut changed = 0;
+        // How far the peer is with a delivery may be said often, and an outcome still follows.
+        let is_partial = matches!(frame.state, Some(DeliveryState::Received { .. }));
         let looked_at = session.outgoing.visit_range(frame.first, last, |_, sent| {
             let is_news = frame.settled || (frame.state.is_some() && !sent.has_state);
             if !is_news {
                 return false;
             }
-            changed += 1;
-            sent.has_state = true;
+            changed += usize::from(!is_partial);
+            sent.has_state |= !is_partial;
             if let Some((key, _)) = links.at_mut(sent.link) {
                 events.push_back(Event::Outcome {
                     link: LinkId(key),

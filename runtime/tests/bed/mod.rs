@@ -94,6 +94,7 @@ impl Echo {
             default_outcome: Outcome::Released,
             subscription: Default::default(),
             filter: None,
+            lock: Default::default(),
         };
         self.commands.push(Command::OpenConsumer {
             port: CONSUMER,

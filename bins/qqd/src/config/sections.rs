@@ -474,10 +474,10 @@ impl Defaults {
                 &mut self.failure_policy,
                 "what becomes of messages that were tried too often, rejected or expired: dead letters (dlq), nothing (drop), or dead letters without a limit of attempts (infinite)",
             ),
-            Key::later(
+            Key::new(
                 "lock_timeout",
                 &mut self.lock_timeout,
-                "how long a consumer may hold a message",
+                "how long a consumer may hold a message without settling it",
             ),
             Key::later(
                 "dedup_window",

@@ -236,10 +236,10 @@ impl Queue {
                 &mut self.retry_backoff,
                 "waiting time between attempts",
             ),
-            Key::later(
+            Key::new(
                 "lock_timeout",
                 &mut self.lock_timeout,
-                "how long a consumer may hold a message",
+                "how long a consumer may hold a message without settling it",
             ),
             Key::later(
                 "single_active_consumer",
@@ -276,6 +276,7 @@ impl Queue {
             "infinite" => FailurePolicy::Infinite,
             _ => FailurePolicy::Dlq,
         };
+        spec.lock_timeout_ms = self.lock_timeout.value().map(Span::ms);
         spec.dead_letter_exchange = self.dead_letter_exchange.0.clone();
         spec.dead_letter_routing_key = self.dead_letter_routing_key.0.clone();
         spec

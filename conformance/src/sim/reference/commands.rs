@@ -70,6 +70,8 @@ impl Reference {
             } => self.settle((conn, port), first.0, last.0, &outcome, confirm),
             // No simulated client asks about queues; those that an operator deletes come as an input of their own.
             Command::Ask { .. } => {}
+            // No simulated queue has locks.
+            Command::Extend { .. } | Command::Relock { .. } => {}
             Command::Close { port, lost, .. } => self.close((conn, port), lost),
         }
     }

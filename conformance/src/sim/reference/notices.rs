@@ -102,6 +102,10 @@ impl Reference {
                     self.broken(format!("{:?} is closed without a reason", (conn, port)));
                 }
             }
+            // No simulated queue sets a time.
+            Notice::LockLost { port, .. } => {
+                self.broken(format!("{:?} loses what it may hold", (conn, port)));
+            }
             // Questions of faces, which change nothing that is followed here.
             Notice::Answered { .. } | Notice::Pressure { .. } => {}
         }

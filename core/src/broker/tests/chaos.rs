@@ -178,6 +178,7 @@ impl Chaos {
             browse: self.random.below(6) == 0,
             settled: !is_q && self.random.below(4) == 0,
             filter: None,
+            lock: Default::default(),
             default_outcome: if self.random.below(2) == 0 {
                 Outcome::Released
             } else {

@@ -88,6 +88,7 @@ pub(super) fn consumer(address: Address) -> ConsumerSpec {
         default_outcome: Outcome::Released,
         subscription: Default::default(),
         filter: None,
+        lock: Default::default(),
     }
 }
 
@@ -111,6 +112,17 @@ pub(super) fn not_here() -> Outcome {
         failed: false,
         undeliverable_here: true,
         annotations: None,
+    }
+}
+
+/// Deliveries `first` to `last` of a consumer are to be held for longer.
+pub(super) fn extend(port: Port, first: u64, last: u64, lock_ms: Option<u64>) -> Command {
+    Command::Extend {
+        port,
+        first: DeliveryId(first),
+        last: DeliveryId(last),
+        lock_ms,
+        ask: None,
     }
 }
 

@@ -14,6 +14,7 @@ mod harness;
 mod limits;
 mod linger;
 mod links;
+mod locks;
 mod model;
 mod order;
 mod outcomes;

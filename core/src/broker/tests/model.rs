@@ -9,7 +9,7 @@
 
 use super::harness::*;
 use super::random::Random;
-use crate::broker::{BrokerConfig, Paging};
+use crate::broker::{BrokerConfig, Paging, QueueSpec};
 use crate::vocab::{ConsumerSpec, Delivered, Envelope, Notice, Outcome, Port};
 
 #[derive(Debug)]
@@ -22,6 +22,8 @@ struct Listed {
     was_taken: bool,
     /// Who has it, and under which delivery.
     holder: Option<(Port, u64)>,
+    /// When the holder loses it.
+    lock_ends_ms: u64,
     excluded: Vec<Port>,
 }
 
@@ -51,6 +53,8 @@ struct Walk {
     bodies: Bodies,
     /// So many of eight messages are durable.
     durable_of_8: u64,
+    /// How long a reader may hold a message.
+    lock_ms: Option<u64>,
     rig: Rig,
     random: Random,
     list: Vec<Listed>,
@@ -63,13 +67,15 @@ struct Walk {
 
 impl Walk {
     fn new(seed: u64, bodies: Bodies) -> Self {
-        let mut rig = Rig::new(walk_config(seed, bodies));
+        let lock_ms = (seed % 2 == 1).then_some(40);
+        let mut rig = Rig::new(walk_config(seed, bodies, lock_ms));
         rig.is_prompt = bodies != Bodies::Late;
         rig.produce(A, P, named("q"));
         let mut random = Random(seed);
         Self {
             bodies,
             durable_of_8: [4, 7, 8][random.index(3)],
+            lock_ms,
             rig,
             random,
             list: Vec::new(),
@@ -95,6 +101,12 @@ impl Walk {
             }
             0..=3 => self.publish(),
             4..=7 if !self.readers.is_empty() => self.permit(),
+            11 if self.lock_ms.is_some()
+                && !self.readers.is_empty()
+                && self.random.below(4) == 0 =>
+            {
+                self.extend();
+            }
             8..=11 if !self.readers.is_empty() => self.settle(),
             12 if !self.readers.is_empty() => self.close(),
             13 => {
@@ -139,6 +151,7 @@ impl Walk {
                 count: 0,
                 was_taken: false,
                 holder: None,
+                lock_ends_ms: 0,
                 excluded: Vec::new(),
             });
         }
@@ -200,6 +213,22 @@ impl Walk {
         self.rig.settle(B, port, first, last, outcome);
     }
 
+    fn extend(&mut self) {
+        let reader = self.random.index(self.readers.len());
+        let Reader { port, sent, .. } = self.readers[reader];
+        let (first, last) = (sent.saturating_sub(3), sent.saturating_sub(2));
+        let lock_ms = (self.random.below(2) == 0).then(|| 1 + self.random.below(90));
+        for message in &mut self.list {
+            if let Some((holder, id)) = message.holder
+                && holder == port
+                && (first..=last).contains(&id)
+            {
+                message.lock_ends_ms = self.clock_ms + lock_ms.or(self.lock_ms).unwrap_or(0);
+            }
+        }
+        self.rig.command(B, extend(port, first, last, lock_ms));
+    }
+
     fn close(&mut self) {
         let reader = self.random.index(self.readers.len());
         let port = self.readers.remove(reader).port;
@@ -242,6 +271,15 @@ impl Walk {
 
     fn expire(&mut self) {
         let clock_ms = self.clock_ms;
+        if self.lock_ms.is_some() {
+            let held = |message: &&mut Listed| message.holder.is_some();
+            for message in self.list.iter_mut().filter(held) {
+                if message.lock_ends_ms <= clock_ms {
+                    message.holder = None;
+                    message.count += 1;
+                }
+            }
+        }
         self.list.retain(|message| {
             message.holder.is_some() || message.expires_at_ms.is_none_or(|at_ms| at_ms > clock_ms)
         });
@@ -268,7 +306,7 @@ impl Walk {
 
     /// The process ends and starts anew: what is not stored is gone, nobody holds anything.
     fn restart(&mut self) {
-        let config = walk_config(self.random.0, self.bodies);
+        let config = walk_config(self.random.0, self.bodies, self.lock_ms);
         self.rig = self.rig.restarted(config);
         self.rig.is_prompt = self.bodies != Bodies::Late;
         self.rig.produce(A, P, named("q"));
@@ -340,6 +378,7 @@ impl Walk {
         }
         listed.was_taken = true;
         listed.holder = Some((port, reader.sent - 1));
+        listed.lock_ends_ms = self.clock_ms + self.lock_ms.unwrap_or(0);
         if reader.is_settled {
             self.list.remove(found);
         }
@@ -421,11 +460,15 @@ const PAGING: Paging = Paging {
     cache_bytes: 1 << 30,
 };
 
-fn walk_config(seed: u64, bodies: Bodies) -> BrokerConfig {
+fn walk_config(seed: u64, bodies: Bodies, lock_timeout_ms: Option<u64>) -> BrokerConfig {
+    let queue = QueueSpec {
+        lock_timeout_ms,
+        ..lossy("q")
+    };
     BrokerConfig {
         hash_seed: seed,
         paging: (bodies != Bodies::Stay).then_some(PAGING),
-        ..config([lossy("q")])
+        ..config([queue])
     }
 }
 

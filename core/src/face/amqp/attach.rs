@@ -11,8 +11,9 @@ use qq_proto_amqp::types::{Map, Str, Symbol, Value};
 use super::outcome::outcome_of;
 use crate::filter::FilterSet;
 use crate::vocab::{
-    Address, ConsumerOpened, ConsumerSpec, ExpiryPolicy, LifetimePolicy, LinkKey, NodeKind,
-    Outcome, ProducerOpened, ProducerSpec, Reason, Refusal, SubscriptionSpec, TerminusDurability,
+    Address, ConsumerOpened, ConsumerSpec, ExpiryPolicy, LifetimePolicy, LinkKey, LockSpec,
+    NodeKind, Outcome, ProducerOpened, ProducerSpec, Reason, Refusal, SubscriptionSpec,
+    TerminusDurability,
 };
 
 pub(super) const ACCEPTED: Symbol = Symbol::from_static("amqp:accepted:list");
@@ -98,6 +99,7 @@ pub(super) fn consumer_spec(container: &Bytes, attach: &Attach) -> Result<Consum
             .unwrap_or(Outcome::Released),
         subscription: subscription_of(source),
         filter: filters_of(source)?.spec,
+        lock: LockSpec::default(),
     })
 }
 
@@ -119,6 +121,7 @@ fn lookup_spec(container: &Bytes, attach: &Attach) -> ConsumerSpec {
             is_global,
             ..SubscriptionSpec::default()
         },
+        lock: LockSpec::default(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use qq_proto_amqp::condition;
 use qq_proto_amqp::connection::{LinkId, OutgoingDelivery};
-use qq_proto_amqp::performative::{Attach, DeliveryState};
+use qq_proto_amqp::performative::{Attach, DeliveryState, Modified};
 
 use super::attach::{consumer_reply, consumer_spec};
 use super::deliver::{message_format, tag_of};
@@ -225,6 +225,17 @@ impl AmqpFace {
         let PortState::Consumer(consumer) = &mut entry.state else {
             return;
         };
+        if !settled && let Some(DeliveryState::Received { .. }) = state {
+            // Not an outcome: the peer is still at work on it.
+            let delivery = DeliveryId(token);
+            return self.commands.push(Command::Extend {
+                port,
+                first: delivery,
+                last: delivery,
+                lock_ms: None,
+                ask: None,
+            });
+        }
         let outcome = match state {
             Some(state) => outcome_of(state),
             // Settled without a state: the message goes back untouched, so that it is neither lost nor held.
@@ -260,6 +271,28 @@ impl AmqpFace {
                 // Fails only when the link is on its way out.
                 let _ = self.conn.settle_outgoing(link, token, Some(state));
             }
+        }
+    }
+
+    /// The peer held deliveries for too long. They are settled for it, so that both sides forget them: what it says
+    /// later is about nothing.
+    pub(super) fn on_lock_lost(&mut self, port: Port, first: DeliveryId, last: DeliveryId) {
+        let Some(entry) = self.ports.entry(port) else {
+            return;
+        };
+        let link = entry.link;
+        let PortState::Consumer(consumer) = &mut entry.state else {
+            return;
+        };
+        for token in first.0..=last.0 {
+            consumer.annotations.remove(&token);
+            consumer.confirming.remove(&token);
+            let state = DeliveryState::Modified(Box::new(Modified {
+                delivery_failed: true,
+                ..Modified::default()
+            }));
+            // Fails only when the peer's settlement crossed the notice, or the link is on its way out.
+            let _ = self.conn.settle_outgoing(link, token, Some(state));
         }
     }
 }

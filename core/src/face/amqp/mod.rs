@@ -257,6 +257,7 @@ impl AmqpFace {
             } => self.on_confirm(port, first, last, &verdict),
             Notice::Drained { port, .. } => self.on_drained(port),
             Notice::Settled { port, first, last } => self.on_settled(port, first, last),
+            Notice::LockLost { port, first, last } => self.on_lock_lost(port, first, last),
             Notice::ProducerOpened { port, opened } => self.on_producer_opened(port, &opened),
             Notice::ConsumerOpened { port, opened } => self.on_consumer_opened(port, &opened),
             Notice::Refused { port, refusal } => {

@@ -18,8 +18,8 @@ use super::{BinaryFace, refusal};
 use crate::broker::Now;
 use crate::face::mapping::{CORRELATION_ID, REPLY_TO};
 use crate::vocab::{
-    Address, Command, ConsumerSpec, Delivered, Envelope, Format, LifetimePolicy, Message, Outcome,
-    Port, Refusal, SubscriptionSpec,
+    Address, Command, ConsumerSpec, Delivered, Envelope, Format, LifetimePolicy, LockSpec, Message,
+    Outcome, Port, Refusal, SubscriptionSpec,
 };
 
 /// What a time-out of 0 means.
@@ -110,6 +110,7 @@ impl BinaryFace {
                 default_outcome: Outcome::Released,
                 filter: None,
                 subscription: SubscriptionSpec::default(),
+                lock: LockSpec::default(),
             }),
         });
         (self.calls.seen, self.calls.limit) = (0, PERMITS);

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use bytes::Bytes;
 use qq_proto_binary::connection::{Delivery, ReplyTo, UsageError};
@@ -14,10 +13,10 @@ use qq_proto_binary::stored::Stored;
 use super::ports::{Consumer, PortState};
 use super::settle::push_settle;
 use super::{BinaryFace, held, refusal};
-use crate::broker::Now;
 use crate::face::mapping;
 use crate::vocab::{
-    Address, Command, ConsumerSpec, Delivered, Format, Outcome, Port, Refusal, SubscriptionSpec,
+    Address, Command, ConsumerSpec, Delivered, Format, LockSpec, Outcome, Port, Refusal,
+    SubscriptionSpec,
 };
 
 /// What a prefetch of 0 means.
@@ -45,17 +44,19 @@ impl BinaryFace {
             0 => PREFETCH,
             asked => asked,
         };
-        let lock_ms = match request.visibility_timeout {
-            0 => self.config.lock_timeout_ms,
-            seconds => u64::from(seconds) * 1_000,
+        let asked_ms = u64::from(request.visibility_timeout) * 1_000;
+        let lock = LockSpec {
+            asked_ms: (asked_ms > 0).then_some(asked_ms),
+            fallback_ms: Some(self.config.lock_timeout_ms),
         };
         let prefetch = u64::from(prefetch.min(self.config.prefetch_max));
-        let lock = Duration::from_millis(lock_ms);
         if let Some(port) = self.consumers.get(&request.queue).copied()
             && let Some(consumer) = self.ports.consumer(port)
         {
             consumer.prefetch = prefetch;
-            consumer.lock = lock;
+            if std::mem::replace(&mut consumer.lock, lock) != lock {
+                self.commands.push(Command::Relock { port, lock });
+            }
             consumer.is_auto = request.auto_ack;
             if consumer.is_open {
                 self.update_permit(port);
@@ -92,6 +93,7 @@ impl BinaryFace {
                 default_outcome: Outcome::Released,
                 filter: None,
                 subscription: SubscriptionSpec::default(),
+                lock,
             }),
         });
         self.consumers.insert(request.queue, port);
@@ -157,7 +159,7 @@ impl BinaryFace {
         for reply_to in consumer.waiting {
             self.reply(reply_to, &Reply::Done);
         }
-        for key in consumer.confirming.into_values() {
+        for (_, key) in consumer.confirming.into_values() {
             self.end_settling(key);
         }
     }
@@ -194,7 +196,7 @@ impl BinaryFace {
         }
     }
 
-    pub(super) fn on_deliver(&mut self, now: Now, port: Port, delivered: &Delivered) {
+    pub(super) fn on_deliver(&mut self, port: Port, delivered: &Delivered) {
         let Some(consumer) = self.ports.consumer(port) else {
             return;
         };
@@ -218,7 +220,6 @@ impl BinaryFace {
                 self.held.push(held::Delivery {
                     port,
                     token,
-                    due: now.mono.saturating_add(consumer.lock),
                     message_id: record.slice_ref(stored.message_id.as_bytes()),
                 });
             }

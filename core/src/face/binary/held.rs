@@ -1,9 +1,8 @@
-//! Deliveries that the peer has not answered, by their number, by the id of their message, and by when they return.
+//! Deliveries that the peer has not answered, by their number and by the id of their message.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -18,8 +17,6 @@ pub(super) struct Delivery {
     pub(super) port: Port,
     /// The broker's number for it.
     pub(super) token: u64,
-    /// When it returns.
-    pub(super) due: Duration,
     /// Of its message.
     pub(super) message_id: Bytes,
 }
@@ -33,8 +30,6 @@ pub(super) struct Held {
     by_message: Option<HashTable<u64>>,
     hashes: FixedState,
     next_id: u64,
-    /// No delivery returns before this. It may have been answered: then the next look finds the next one.
-    look_at: Option<Duration>,
 }
 
 impl Held {
@@ -45,7 +40,6 @@ impl Held {
             hashes: FixedState::with_seed(seed),
             // 0 means "none" on the wire.
             next_id: 1,
-            look_at: None,
         }
     }
 
@@ -62,7 +56,6 @@ impl Held {
     pub(super) fn push(&mut self, delivery: Delivery) {
         let id = self.next_id;
         self.next_id += 1;
-        self.look_not_after(delivery.due);
         if let Some(table) = &mut self.by_message {
             let hash = self.hashes.hash_one(&delivery.message_id);
             index(table, &self.by_id, &self.hashes, hash, id);
@@ -98,6 +91,10 @@ impl Held {
         self.by_id.range(range).map(|(id, _)| *id).collect()
     }
 
+    pub(super) fn delivery(&self, id: u64) -> Option<&Delivery> {
+        self.by_id.get(&id)
+    }
+
     /// Takes a delivery out.
     pub(super) fn take(&mut self, id: u64) -> Option<Delivery> {
         if let (Some(table), Some(delivery)) = (&mut self.by_message, self.by_id.get(&id)) {
@@ -109,14 +106,6 @@ impl Held {
         self.by_id.remove(&id)
     }
 
-    /// Lets a delivery return at another time.
-    pub(super) fn extend(&mut self, id: u64, due: Duration) {
-        if let Some(delivery) = self.by_id.get_mut(&id) {
-            delivery.due = due;
-            self.look_not_after(due);
-        }
-    }
-
     /// Forgets what a consumer held.
     pub(super) fn forget(&mut self, port: Port) {
         for id in self.ids_where(|delivery| delivery.port == port) {
@@ -124,27 +113,9 @@ impl Held {
         }
     }
 
-    /// When the next delivery returns, or earlier.
-    pub(super) const fn due_at(&self) -> Option<Duration> {
-        self.look_at
-    }
-
-    /// The deliveries whose time is over; they stay until they are taken.
-    pub(super) fn expired(&mut self, now: Duration) -> Vec<u64> {
-        if self.look_at.is_none_or(|at| at > now) {
-            return Vec::new();
-        }
-        self.look_at = self
-            .by_id
-            .values()
-            .map(|delivery| delivery.due)
-            .filter(|due| *due > now)
-            .min();
-        self.ids_where(|delivery| delivery.due <= now)
-    }
-
-    fn look_not_after(&mut self, due: Duration) {
-        self.look_at = Some(self.look_at.map_or(due, |at| at.min(due)));
+    /// The deliveries of a consumer with these numbers of the broker.
+    pub(super) fn of_broker(&self, port: Port, tokens: RangeInclusive<u64>) -> Vec<u64> {
+        self.ids_where(|delivery| delivery.port == port && tokens.contains(&delivery.token))
     }
 
     fn ids_where(&self, is_wanted: impl Fn(&Delivery) -> bool) -> Vec<u64> {
@@ -175,13 +146,11 @@ mod tests {
     use super::{Delivery, Held};
     use crate::vocab::Port;
     use bytes::Bytes;
-    use std::time::Duration;
 
-    fn delivery(port: u32, token: u64, due_s: u64, id: &'static str) -> Delivery {
+    fn delivery(port: u32, token: u64, id: &'static str) -> Delivery {
         Delivery {
             port: Port(port),
             token,
-            due: Duration::from_secs(due_s),
             message_id: Bytes::from_static(id.as_bytes()),
         }
     }
@@ -189,11 +158,11 @@ mod tests {
     #[test]
     fn the_latest_of_equal_ids_is_found_and_then_the_one_before() {
         let mut held = Held::new(1);
-        held.push(delivery(0, 0, 9, "a"));
-        held.push(delivery(0, 1, 9, "b"));
+        held.push(delivery(0, 0, "a"));
+        held.push(delivery(0, 1, "b"));
         assert_eq!(held.latest_of("a"), Some(1));
         for token in 2..100 {
-            held.push(delivery(0, token, 9, "a"));
+            held.push(delivery(0, token, "a"));
         }
         assert_eq!(held.latest_of("a"), Some(100));
         assert!(held.take(100).is_some() && held.take(100).is_none());
@@ -202,20 +171,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_returns_and_what_was_extended_does_not() {
-        let at = Duration::from_secs;
+    fn the_brokers_numbers_are_those_of_one_consumer() {
         let mut held = Held::new(1);
-        held.push(delivery(0, 0, 10, "a"));
-        held.push(delivery(1, 0, 10, "b"));
-        held.push(delivery(0, 1, 20, "c"));
-        held.extend(1, at(30));
-        assert_eq!(held.due_at(), Some(at(10)));
-        assert!(held.expired(at(9)).is_empty());
-        assert_eq!(held.expired(at(10)), [2]);
-        held.take(2);
-        assert_eq!(held.due_at(), Some(at(20)));
+        held.push(delivery(0, 0, "a"));
+        held.push(delivery(1, 0, "b"));
+        held.push(delivery(0, 1, "c"));
+        held.push(delivery(0, 2, "d"));
+        assert_eq!(held.of_broker(Port(0), 0..=1), [1, 3]);
         held.forget(Port(0));
-        assert!(held.expired(at(99)).is_empty());
-        assert_eq!(held.due_at(), None);
+        assert!(held.of_broker(Port(0), 0..=9).is_empty());
+        assert_eq!(held.of_broker(Port(1), 0..=9), [2]);
     }
 }

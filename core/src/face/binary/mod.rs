@@ -160,7 +160,7 @@ impl BinaryFace {
             Request::Unsubscribe(request) => self.on_unsubscribe(reply_to, &request),
             Request::Ack(ack) => self.on_ack(reply_to, &ack),
             Request::Nack(nack) => self.on_nack(reply_to, &nack),
-            Request::ExtendVisibility(extend) => self.on_extend(now, reply_to, &extend),
+            Request::ExtendVisibility(extend) => self.on_extend(reply_to, &extend),
             Request::Call(call) => self.on_call(now, reply_to, call),
             Request::QueueDeclare(declare) => self.on_declare(reply_to, *declare),
             Request::QueueDelete(delete) => self.on_delete(reply_to, delete),
@@ -244,7 +244,7 @@ impl BinaryFace {
                 if self.calls.port() == Some(port) {
                     self.on_call_answer(&delivered);
                 } else {
-                    self.on_deliver(now, port, &delivered);
+                    self.on_deliver(port, &delivered);
                 }
             }
             Notice::Confirm {
@@ -254,6 +254,7 @@ impl BinaryFace {
                 verdict,
             } => self.on_confirm(port, first, last, &verdict),
             Notice::Settled { port, first, last } => self.on_settled(port, first, last),
+            Notice::LockLost { port, first, last } => self.on_lock_lost(port, first, last),
             // Publishes went ahead of it.
             Notice::ProducerOpened { .. } | Notice::Drained { .. } => {}
             Notice::ConsumerOpened { port, opened } => {
@@ -308,7 +309,6 @@ impl Face for BinaryFace {
         if self.denial_due.is_some_and(|due| due <= now.mono) {
             self.judge(false);
         }
-        self.return_expired(now);
         self.end_late_calls(now);
         self.drain_events(now);
     }
@@ -337,7 +337,6 @@ impl Face for BinaryFace {
         [
             self.conn.poll_timeout(),
             self.denial_due,
-            self.held.due_at(),
             self.calls.due_at(),
         ]
         .into_iter()

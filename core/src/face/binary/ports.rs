@@ -2,12 +2,11 @@
 //! is gone fall on the floor.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 use qq_proto_binary::connection::ReplyTo;
 
 use super::publish::Unanswered;
-use crate::vocab::Port;
+use crate::vocab::{LockSpec, Port};
 
 const SLOT_BITS: u32 = 12;
 const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
@@ -29,7 +28,7 @@ pub(super) struct Consumer {
     /// Deliveries without an answer that it may hold.
     pub(super) prefetch: u64,
     /// After how long a delivery without an answer returns.
-    pub(super) lock: Duration,
+    pub(super) lock: LockSpec,
     /// Deliveries count as acknowledged when they are sent.
     pub(super) is_auto: bool,
     pub(super) is_open: bool,
@@ -41,8 +40,8 @@ pub(super) struct Consumer {
     pub(super) ended: u64,
     /// The permit that the broker has.
     pub(super) limit: u64,
-    /// Settlements that somebody waits for: the last delivery of each, and for whom.
-    pub(super) confirming: BTreeMap<u64, usize>,
+    /// Settlements that somebody waits for, by their last delivery: the first one, and for whom.
+    pub(super) confirming: BTreeMap<u64, (u64, usize)>,
 }
 
 #[derive(Debug)]

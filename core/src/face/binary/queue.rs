@@ -3,9 +3,9 @@
 use qq_proto_binary::connection::ReplyTo;
 use qq_proto_binary::error::ErrorCode;
 use qq_proto_binary::message::{
-    Overflow as WireOverflow, QueueDeclareRequest, QueueDeclareResponse, QueueDeleteRequest,
-    QueueDeleteResponse, QueueInfo, QueueKind, QueueListResponse, QueuePurgeRequest,
-    QueuePurgeResponse, QueueStatsRequest, QueueStatsResponse,
+    ExtendVisibilityResponse, Overflow as WireOverflow, QueueDeclareRequest, QueueDeclareResponse,
+    QueueDeleteRequest, QueueDeleteResponse, QueueInfo, QueueKind, QueueListResponse,
+    QueuePurgeRequest, QueuePurgeResponse, QueueStatsRequest, QueueStatsResponse,
 };
 use qq_proto_binary::reply::Reply;
 
@@ -53,13 +53,19 @@ impl BinaryFace {
     }
 
     fn ask(&mut self, reply_to: ReplyTo, ask: Ask) {
-        let id = AskId(self.next_ask);
-        self.next_ask += 1;
-        self.asked.insert(id, Asked { reply_to });
+        let id = self.await_answer(reply_to);
         self.commands.push(Command::Ask {
             id,
             ask: Box::new(ask),
         });
+    }
+
+    /// The number for a question whose answer somebody waits for.
+    pub(super) fn await_answer(&mut self, reply_to: ReplyTo) -> AskId {
+        let id = AskId(self.next_ask);
+        self.next_ask += 1;
+        self.asked.insert(id, Asked { reply_to });
+        id
     }
 
     pub(super) fn on_answered(&mut self, id: AskId, answer: Answer) {
@@ -98,6 +104,9 @@ impl BinaryFace {
                 published_total: numbers.next_position,
                 ..QueueStatsResponse::default()
             })),
+            Answer::Extended { until_ms } => Reply::Extended(ExtendVisibilityResponse {
+                new_visible_at: until_ms,
+            }),
             Answer::Conflict(refusal) => {
                 return self.refuse(reply_to, ErrorCode::Conflict, &refusal.text);
             }
@@ -141,7 +150,6 @@ fn spec_of(defaults: &QueueSpec, declare: QueueDeclareRequest) -> Result<QueueSp
                 || declare.retry_backoff_factor_percent > 0,
             "`retry_backoff`",
         ),
-        (declare.lock_timeout_ms > 0, "`lock_timeout_ms`"),
         (declare.single_active_consumer, "`single_active_consumer`"),
         (declare.dedup_window_ms.is_some(), "`dedup_window_ms`"),
         (declare.age_max_ms > 0, "`age_max_ms`"),
@@ -160,6 +168,7 @@ fn spec_of(defaults: &QueueSpec, declare: QueueDeclareRequest) -> Result<QueueSp
         max_length: given(declare.length_max).or(defaults.max_length),
         max_bytes: given(declare.bytes_max).or(defaults.max_bytes),
         overflow,
+        lock_timeout_ms: given(declare.lock_timeout_ms).or(defaults.lock_timeout_ms),
         ..defaults.clone()
     })
 }

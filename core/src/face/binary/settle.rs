@@ -1,18 +1,14 @@
 //! How deliveries end: ACK, NACK, and time; and how they are kept for longer: EXTEND_VISIBILITY.
 //!
-//! The face counts the time, because it alone knows what the peer asked for.
-
-use std::time::Duration;
+//! The broker counts the time. What it took back is not held here any more, so a late ACK finds no message; one that was
+//! on its way up at that moment, and whose success somebody waits for, is answered so as well.
 
 use qq_proto_binary::connection::ReplyTo;
 use qq_proto_binary::error::{ErrorCode, text};
-use qq_proto_binary::message::{
-    AckRequest, ExtendVisibilityRequest, ExtendVisibilityResponse, NackRequest,
-};
+use qq_proto_binary::message::{AckRequest, ExtendVisibilityRequest, NackRequest};
 use qq_proto_binary::reply::Reply;
 
 use super::BinaryFace;
-use crate::broker::Now;
 use crate::vocab::{Command, DeliveryId, Outcome, Port};
 
 /// An ACK or NACK whose success the peer wants to hear.
@@ -21,6 +17,8 @@ pub(super) struct Settling {
     reply_to: ReplyTo,
     /// Settlements that are not durable yet.
     left: usize,
+    /// The broker had taken a message back before.
+    is_late: bool,
 }
 
 /// A delivery counts as failed.
@@ -73,24 +71,20 @@ impl BinaryFace {
         self.settle(reply_to, &ids, &outcome);
     }
 
-    pub(super) fn on_extend(
-        &mut self,
-        now: Now,
-        reply_to: ReplyTo,
-        extend: &ExtendVisibilityRequest,
-    ) {
+    pub(super) fn on_extend(&mut self, reply_to: ReplyTo, extend: &ExtendVisibilityRequest) {
         let ids = self.named(&extend.message_id, extend.delivery_id, 0);
-        let Some(id) = ids.first() else {
+        let Some(delivery) = ids.first().and_then(|id| self.held.delivery(*id)) else {
             return self.refuse(reply_to, ErrorCode::NotFound, text::MESSAGE_NOT_FOUND);
         };
-        let seconds = u64::from(extend.extension_seconds);
-        let due = now.mono.saturating_add(Duration::from_secs(seconds));
-        self.held.extend(*id, due);
-        let new_visible_at = now
-            .wall_ms
-            .saturating_add(i64::from(extend.extension_seconds) * 1_000);
-        let response = ExtendVisibilityResponse { new_visible_at };
-        self.reply(reply_to, &Reply::Extended(response));
+        let (port, token) = (delivery.port, DeliveryId(delivery.token));
+        let ask = self.await_answer(reply_to);
+        self.commands.push(Command::Extend {
+            port,
+            first: token,
+            last: token,
+            lock_ms: Some(u64::from(extend.extension_seconds) * 1_000),
+            ask: Some(ask),
+        });
     }
 
     /// The deliveries that a request names, in their order.
@@ -132,7 +126,11 @@ impl BinaryFace {
         let runs = ended
             .chunk_by(|(port, token), (next_port, next)| port == next_port && *token + 1 == *next);
         let left = runs.clone().count();
-        let key = self.settling.insert(Settling { reply_to, left });
+        let key = self.settling.insert(Settling {
+            reply_to,
+            left,
+            is_late: false,
+        });
         for run in runs {
             let (port, last) = run[run.len() - 1];
             self.commands.push(Command::Settle {
@@ -144,7 +142,7 @@ impl BinaryFace {
             });
             match self.ports.consumer(port) {
                 Some(consumer) => {
-                    consumer.confirming.insert(last, key);
+                    consumer.confirming.insert(last, (run[0].1, key));
                 }
                 None => self.end_settling(key),
             }
@@ -168,7 +166,7 @@ impl BinaryFace {
         let mut later = consumer.confirming.split_off(&first.0);
         let mut rest = later.split_off(&(last.0 + 1));
         consumer.confirming.append(&mut rest);
-        for key in later.into_values() {
+        for (_, key) in later.into_values() {
             self.end_settling(key);
         }
     }
@@ -180,22 +178,30 @@ impl BinaryFace {
         };
         settling.left -= 1;
         if settling.left == 0 {
-            let settling = self.settling.remove(key);
-            self.reply(settling.reply_to, &Reply::Done);
+            let Settling {
+                reply_to, is_late, ..
+            } = self.settling.remove(key);
+            if is_late {
+                return self.refuse(reply_to, ErrorCode::NotFound, text::MESSAGE_NOT_FOUND);
+            }
+            self.reply(reply_to, &Reply::Done);
         }
     }
 
-    /// Gives deliveries back whose time is over.
-    pub(super) fn return_expired(&mut self, now: Now) {
-        let ids = self.held.expired(now.mono);
-        let mut ended: Vec<(Port, u64)> = ids
-            .into_iter()
-            .filter_map(|id| self.held.take(id))
-            .map(|delivery| (delivery.port, delivery.token))
-            .collect();
-        ended.sort_unstable();
-        for (port, token) in &ended {
-            push_settle(&mut self.commands, *port, *token, FAILED);
+    /// The broker took deliveries back whose time was over.
+    pub(super) fn on_lock_lost(&mut self, port: Port, first: DeliveryId, last: DeliveryId) {
+        let mut ended = Vec::new();
+        for id in self.held.of_broker(port, first.0..=last.0) {
+            ended.extend(self.held.take(id).map(|delivery| (port, delivery.token)));
+        }
+        if let Some(consumer) = self.ports.consumer(port) {
+            for (_, (from, key)) in consumer.confirming.range(first.0..) {
+                if *from <= last.0
+                    && let Some(settling) = self.settling.get_mut(*key)
+                {
+                    settling.is_late = true;
+                }
+            }
         }
         self.count_ended(&ended);
     }

@@ -2,6 +2,7 @@
 
 mod annotations;
 mod drain;
+mod locks;
 mod login;
 
 use std::collections::VecDeque;
@@ -95,12 +96,27 @@ impl Bench {
     }
 
     fn with(config: AmqpConfig) -> Self {
-        Self::recovered(config, Vec::new(), Duration::ZERO)
+        Self::recovered(config, broker_config(), Vec::new(), Duration::ZERO)
+    }
+
+    /// A node whose `q1` is this queue.
+    fn with_q1(spec: QueueSpec) -> Self {
+        let broker = BrokerConfig {
+            queues: vec![spec],
+            ..BrokerConfig::default()
+        };
+        let face = face_config(Arc::new(|_| LoginAnswer::Accepted));
+        Self::recovered(face, broker, Vec::new(), Duration::ZERO)
     }
 
     /// A node whose store holds a journal already.
-    fn recovered(config: AmqpConfig, journal: Vec<Op>, mono: Duration) -> Self {
-        let mut broker = Broker::new(broker_config());
+    fn recovered(
+        config: AmqpConfig,
+        broker: BrokerConfig,
+        journal: Vec<Op>,
+        mono: Duration,
+    ) -> Self {
+        let mut broker = Broker::new(broker);
         for op in &journal {
             broker.recover(op.clone());
         }
@@ -331,6 +347,6 @@ impl Bench {
             authenticate: Arc::clone(&self.config.authenticate),
             ..*self.config
         };
-        Self::recovered(config, self.journal, self.now.mono)
+        Self::recovered(config, broker_config(), self.journal, self.now.mono)
     }
 }
