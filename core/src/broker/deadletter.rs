@@ -71,12 +71,7 @@ impl Broker {
         let Some(entry) = queue.backlog.entry(seq) else {
             return false;
         };
-        // What the sender counted happened elsewhere.
-        let before = entry
-            .message
-            .as_ref()
-            .map_or(0, |message| message.envelope.delivery_count);
-        entry.delivery_count.saturating_sub(before) >= max - 1
+        entry.attempts() >= max - 1
     }
 
     /// A new message that its queue does not take, with its body; says whether the store keeps it.
@@ -110,6 +105,7 @@ impl Broker {
         deaths.expires_at_ms = envelope.expires_at_ms.take().or(deaths.expires_at_ms);
         deaths.add(&self.queues[source].spec.name, cause, at.wall_ms);
         envelope.delivery_count = 0;
+        envelope.wishes = None;
         let mut targets = self.decide_grave(source, &body, at);
         targets.retain(|target| {
             let is_round = deaths.is_round(&self.queues[*target].spec.name);

@@ -96,8 +96,8 @@ impl Broker {
         let wanted = consumer.wanted.as_mut()?;
         while let Some(&seq) = wanted.again.first() {
             match queue.backlog.entry(seq) {
-                Some(entry) if entry.is_away() => {}
-                Some(entry) if entry.is_acquired => {
+                Some(entry) if entry.lacks_body() => {}
+                Some(entry) if !entry.is_free() => {
                     wanted.again.pop_first();
                     continue;
                 }
@@ -139,6 +139,11 @@ impl Broker {
             let Some(entry) = queue.backlog.copy(seq) else {
                 return Found::Nothing;
             };
+            if entry.is_aside() {
+                // It is shown again when it stands in its turn.
+                consumer.browse_from = seq + 1;
+                continue;
+            }
             let is_here = !entry.is_away();
             if is_here && !entry.is_acquired && entry.batch > persisted {
                 return Found::Nothing;

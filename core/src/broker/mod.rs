@@ -14,6 +14,7 @@ mod close;
 mod conn;
 mod counters;
 mod deadletter;
+mod delay;
 mod dispatch;
 mod exchange;
 mod fanout;

@@ -33,9 +33,12 @@ impl Broker {
         };
         let share = paging.share(self.bytes);
         self.bytes -= queue.backlog.page_out(share, self.gate.persisted(), at);
+        self.bytes -= queue.backlog.send_aside_away(share, self.gate.persisted());
         if queue.takers == 0 || queue.is_damaged || queue.backlog.away() == 0 {
             return;
         }
+        self.fetch_due(slot, share);
+        let queue = &mut self.queues[slot];
         let queue_id = queue.id;
         for span in queue.backlog.page_in(share, at) {
             self.actions.push_back(fetch(queue_id, span));
@@ -91,6 +94,8 @@ impl Broker {
             let (cost, missing) = queue.backlog.install(span, messages);
             self.bytes += cost;
             missing
+        } else if queue.backlog.is_asked_aside(span) {
+            self.install_due(now.clock(), slot, span, messages)
         } else if queue.reads.iter().all(|read| read.span != span) && self.is_for_doomed(slot, span)
         {
             let missing = self.queues[slot].backlog.first_unread(span, &messages);
@@ -156,7 +161,10 @@ impl Broker {
             return;
         };
         let span = span(fetch);
-        if !self.queues[slot].backlog.forget_asked(span)
+        let backlog = &mut self.queues[slot].backlog;
+        if backlog.is_asked_aside(span) {
+            backlog.forget_asked_aside();
+        } else if !backlog.forget_asked(span)
             && self.take_read(slot, span).is_none()
             && !self.is_for_doomed(slot, span)
         {

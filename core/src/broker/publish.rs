@@ -123,13 +123,17 @@ impl Broker {
             entry.extra.get_or_insert_default().publisher = self.publisher;
         }
         self.bytes += cost;
-        queue.backlog.push(entry, at);
+        let delay = entry.message.as_ref().and_then(|m| m.envelope.delay());
+        let seq = queue.backlog.push(entry, at);
         if !queue.is_dirty {
             queue.is_dirty = true;
             self.dirty.push(slot);
         }
         if queue.backlog.expiry_ms() < queue.armed_ms {
             self.arm(slot);
+        }
+        if let Some(delay) = delay {
+            self.delay_new(at, slot, seq, delay);
         }
     }
 

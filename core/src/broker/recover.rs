@@ -101,6 +101,10 @@ impl Broker {
                 );
                 continue;
             }
+            if let Some(delay) = stored.message.envelope.delay() {
+                let due_at_ms = delay.ends_at_ms(stored.arrived_at_ms);
+                queue.backlog.note_due(seq.0, due_at_ms);
+            }
             let ttl_ms = [stored.message.envelope.ttl_ms, queue.spec.message_ttl_ms];
             if let Some(ttl_ms) = ttl_ms.into_iter().flatten().min() {
                 queue.backlog.note_arrival(Arrival {
@@ -120,6 +124,7 @@ impl Broker {
         for slot in slots {
             let backlog = &mut self.queues[slot].backlog;
             backlog.start_expiry(at, now.mono_ms_up());
+            backlog.start_delays(at, now.mono_ms_up());
             self.arm(slot);
             self.note_use(slot);
         }

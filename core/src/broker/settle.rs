@@ -93,6 +93,7 @@ impl Broker {
                     self.duplicate(at, queue, seq);
                 }
                 self.give_back(at, queue, seq);
+                self.back_off(at, queue, seq);
             }
             Outcome::Modified {
                 failed,
@@ -104,6 +105,9 @@ impl Broker {
                     self.exclude(slot, queue, seq, serial);
                 }
                 self.give_back(at, queue, seq);
+                if *failed {
+                    self.back_off(at, queue, seq);
+                }
             }
         }
     }
@@ -186,16 +190,21 @@ impl Broker {
     }
 
     fn give_back(&mut self, at: Clock, slot: usize, seq: u64) {
+        self.queues[slot].backlog.give_back(seq, at);
+        if self.queues[slot].backlog.expiry_ms() < self.queues[slot].armed_ms {
+            self.arm(slot);
+        }
+        self.on_in_turn(at, slot, seq);
+    }
+
+    /// A message stands in its turn again: consumers with views of their own look at it.
+    pub(super) fn on_in_turn(&mut self, at: Clock, slot: usize, seq: u64) {
         let queue = &mut self.queues[slot];
-        queue.backlog.give_back(seq, at);
         for excluder in &queue.excluders {
             let consumer = &mut self.consumers[*excluder];
             if !queue.backlog.is_excluded(seq, consumer.serial) {
                 consumer.parked_from = consumer.parked_from.min(seq);
             }
-        }
-        if queue.backlog.expiry_ms() < queue.armed_ms {
-            self.arm(slot);
         }
         if !self.queues[slot].filtered.is_empty() {
             self.offer_again(at, slot, seq);

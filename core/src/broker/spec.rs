@@ -44,6 +44,17 @@ pub struct Backoff {
     pub factor: u32,
 }
 
+impl Default for Backoff {
+    /// From a second to a minute, doubled each time.
+    fn default() -> Self {
+        Self {
+            min_ms: 1_000,
+            max_ms: 60_000,
+            factor: 2,
+        }
+    }
+}
+
 /// Levels of priority that a queue can have.
 pub const PRIORITY_LEVELS_MAX: u8 = 32;
 

@@ -1,5 +1,5 @@
 //! Time: messages whose time to live is over leave, whether anybody reads the queue or not, and so do queues that
-//! nobody uses.
+//! nobody uses; messages whose delay is over may be delivered.
 
 use super::{Broker, Now};
 use crate::planted::{Bug, is_planted};
@@ -42,6 +42,9 @@ impl Broker {
             for seq in expired {
                 self.expire(at, slot, seq);
             }
+            let due = self.queues[slot].backlog.take_due(at, left);
+            left = left.saturating_sub(due.len());
+            self.release_due(at, slot, due);
             if self.queues[slot].idle_ms <= at.mono_ms {
                 left = left.saturating_sub(1);
                 self.delete_slot(at, slot);
@@ -92,7 +95,9 @@ impl Broker {
     /// Sets the queue's timer to its next expiry.
     pub(super) fn arm(&mut self, slot: usize) {
         let queue = &self.queues[slot];
-        self.arm_at(slot, queue.backlog.expiry_ms().min(queue.idle_ms));
+        let backlog = &queue.backlog;
+        let message_ms = backlog.expiry_ms().min(backlog.due_ms());
+        self.arm_at(slot, message_ms.min(queue.idle_ms));
     }
 
     fn arm_at(&mut self, slot: usize, at_ms: u64) {

@@ -66,7 +66,6 @@ impl QueueSpec {
             return refuse(Reason::Invalid, rule);
         }
         let later = [
-            ("retry_backoff", self.retry_backoff.is_some()),
             ("single_active_consumer", self.single_active_consumer),
             (
                 "dedup_window",

@@ -3,14 +3,15 @@
 //! Invariant: every live entry at or above `cursor` waits, or was picked out of its turn by a consumer with a filter; of
 //! those below it, the waiting ones stand in `returned` or `parked`, all others are with a consumer. So a message that
 //! comes back is found ahead of everything newer, and the usual case, where nothing came back, is one comparison and one
-//! index.
+//! index. Messages that wait out of turn (see `aside`) are on neither side of it.
 
 use std::collections::BTreeSet;
 
+use super::aside::Aside;
 use super::cold::{Arrival, Cold};
 use super::expiry::Expiry;
 use super::window::Window;
-use super::{Chunks, Clock, Entry, NEVER_MS};
+use super::{Chunks, Clock, Entry, NEVER_MS, Why};
 use crate::planted::{Bug, is_planted};
 use crate::store::BatchId;
 
@@ -49,11 +50,12 @@ pub(crate) struct Backlog {
     priority_max: u8,
     pub(super) waiting: usize,
     pub(super) waiting_bytes: usize,
-    /// Messages whose bodies only the store has; all of them wait.
+    /// Messages in their turn whose bodies only the store has; all of them wait.
     pub(super) away: usize,
     pub(super) away_bytes: usize,
     pub(super) window: Window,
     pub(super) expiry: Expiry,
+    pub(super) aside: Aside,
     /// Arrivals of messages with a time to live that are not packed, during recovery.
     pub(super) arrivals: Vec<Arrival>,
 }
@@ -102,7 +104,7 @@ impl Backlog {
 
     /// Messages whose bodies only the store has.
     pub(crate) fn away(&self) -> usize {
-        self.away
+        self.away + self.aside.away
     }
 
     pub(crate) fn next_seq(&self) -> u64 {
@@ -127,7 +129,6 @@ impl Backlog {
     }
 
     /// Messages that came back and do not stand ahead of the cursor.
-    #[cfg(test)]
     pub(crate) fn returned_len(&self) -> usize {
         self.returned.len() + self.parked.len()
     }
@@ -190,7 +191,7 @@ impl Backlog {
     #[inline]
     pub(super) fn advance(&mut self) -> u64 {
         if let Some(entry) = self.entries.entry(self.cursor)
-            && !entry.is_acquired
+            && entry.is_free()
         {
             return self.cursor;
         }
@@ -200,11 +201,7 @@ impl Backlog {
     fn advance_far(&mut self) -> u64 {
         let mut from = self.cursor;
         while let Some(seq) = self.entries.live_from(from) {
-            if self
-                .entries
-                .entry(seq)
-                .is_none_or(|entry| !entry.is_acquired)
-            {
+            if self.entries.entry(seq).is_none_or(Entry::is_free) {
                 self.cursor = seq;
                 return seq;
             }
@@ -248,7 +245,7 @@ impl Backlog {
         loop {
             let seq = self.entries.live_from(from)?;
             if let Some(entry) = self.entries.entry(seq) {
-                if entry.is_acquired {
+                if entry.is_acquired || entry.why == Why::Early {
                     from = seq + 1;
                     continue;
                 }
@@ -288,7 +285,7 @@ impl Backlog {
     }
 
     #[inline]
-    fn leave_waiting(&mut self, seq: u64, rank: u8) {
+    pub(super) fn leave_waiting(&mut self, seq: u64, rank: u8) {
         if seq == self.cursor {
             self.cursor += 1;
         } else if seq < self.cursor && !self.returned.remove(&(rank, seq)) {
@@ -320,9 +317,12 @@ impl Backlog {
 
     /// A waiting message is gone.
     fn on_removed(&mut self, seq: u64, entry: &Entry) {
-        self.leave_waiting(seq, entry.rank);
         self.waiting -= 1;
         self.waiting_bytes -= entry.payload_len as usize;
+        if entry.is_aside() {
+            return self.forget_aside(seq, entry.payload_len, entry.is_away());
+        }
+        self.leave_waiting(seq, entry.rank);
         if entry.is_away() {
             self.away -= 1;
             self.away_bytes -= entry.payload_len as usize;
@@ -342,11 +342,22 @@ impl Backlog {
         entry.was_acquired = true;
         self.waiting += 1;
         self.waiting_bytes += entry.payload_len as usize;
+        let check_ms = entry.check_ms(at);
+        self.put_in_turn(seq);
+        if check_ms != NEVER_MS {
+            self.watch(check_ms, seq);
+        }
+    }
+
+    /// Enters a waiting message, which stands nowhere, where the next one is looked for.
+    pub(super) fn put_in_turn(&mut self, seq: u64) {
+        let Some(entry) = self.entries.entry(seq) else {
+            return;
+        };
         let is_parked = entry
             .extra
             .as_ref()
             .is_some_and(|extra| !extra.excluded.is_empty());
-        let check_ms = entry.check_ms(at);
         let rank = entry.rank;
         if seq >= self.cursor {
             // It was picked out of its turn, which is still to come.
@@ -358,15 +369,15 @@ impl Backlog {
         } else {
             self.returned.insert((rank, seq));
         }
-        if check_ms != NEVER_MS {
-            self.watch(check_ms, seq);
-        }
     }
 
     /// The waiting message to drop first, gate or not: the oldest of the lowest priority.
     pub(crate) fn head(&mut self) -> Option<u64> {
+        let aside = self.first_aside();
         if self.priority_max > 0 {
-            let lowest = self.returned.last().max(self.parked.last())?.0;
+            let Some((lowest, _)) = self.returned.last().max(self.parked.last()).copied() else {
+                return aside;
+            };
             let first_of = |set: &BTreeSet<(u8, u64)>| set.range((lowest, 0)..).next().copied();
             let heads = [first_of(&self.returned), first_of(&self.parked)];
             return heads.into_iter().flatten().min().map(|(_, seq)| seq);
@@ -379,6 +390,7 @@ impl Backlog {
             .chain(self.parked.first())
             .min();
         let head = behind.map_or(ahead, |(_, seq)| ahead.min(*seq));
+        let head = aside.map_or(head, |seq| head.min(seq));
         (head != NOWHERE).then_some(head)
     }
 

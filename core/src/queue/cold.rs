@@ -3,6 +3,7 @@
 //! What is the same for all of them is kept once, what few have is kept as a whole entry beside the columns. Nothing
 //! here needs a body: a message can expire, be purged or be counted without one.
 
+use super::Why;
 use super::chunks::{CHUNK_LEN, Packed};
 use super::column::Column;
 use super::entry::{Clock, Entry, Extra, NEVER_MS, check_ms};
@@ -61,7 +62,7 @@ impl Cold {
     pub(super) fn pack(slots: &mut [Option<Entry>]) -> Option<Self> {
         let live = slots.iter().flatten().count();
         let special = slots.iter().flatten().filter(|entry| entry.is_special());
-        let is_held = slots.iter().flatten().any(|entry| entry.is_acquired);
+        let is_held = slots.iter().flatten().any(|entry| !entry.is_free());
         if live == 0 || is_held || 2 * special.count() > live {
             return None;
         }
@@ -274,6 +275,7 @@ impl Cold {
             payload_len: self.payload_len.value(slot),
             delivery_count: self.delivery_count.value(slot),
             rank: 0,
+            why: Why::InTurn,
             is_acquired: false,
             was_acquired: self.was_acquired & bit(slot) != 0,
             is_durable: true,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use super::Why;
 use crate::store::BatchId;
 use crate::vocab::{ConnId, Message};
 
@@ -60,6 +61,8 @@ pub(crate) struct Entry {
     pub(crate) delivery_count: u32,
     /// How far its priority is below the highest of its queue; 0 where there are none.
     pub(crate) rank: u8,
+    /// Whether it waits out of turn, and for what.
+    pub(crate) why: Why,
     /// A consumer has it.
     pub(crate) is_acquired: bool,
     /// A consumer had it before.
@@ -86,6 +89,7 @@ impl Entry {
             extra,
             delivery_count,
             rank: 0,
+            why: Why::InTurn,
             is_acquired: false,
             was_acquired: false,
             is_durable,
@@ -124,6 +128,15 @@ impl Entry {
         Arc::clone(body.expect("what is not behind the gate has its body"))
     }
 
+    /// Failed attempts on this queue: what the sender counted happened elsewhere.
+    pub(crate) fn attempts(&self) -> u32 {
+        let before = self
+            .message
+            .as_ref()
+            .map_or(0, |message| message.envelope.delivery_count);
+        self.delivery_count.saturating_sub(before)
+    }
+
     /// Whether it must not go to that consumer.
     pub(crate) fn is_excluded(&self, consumer: u64) -> bool {
         self.extra
@@ -136,9 +149,26 @@ impl Entry {
         self.message.is_none()
     }
 
+    /// Whether it waits out of turn.
+    #[inline]
+    pub(crate) fn is_aside(&self) -> bool {
+        self.why != Why::InTurn
+    }
+
+    /// Whether it waits, in its turn.
+    #[inline]
+    pub(crate) fn is_free(&self) -> bool {
+        !self.is_acquired && self.why == Why::InTurn
+    }
+
+    /// Whether it waits in its turn for its body, which is away.
+    pub(crate) fn lacks_body(&self) -> bool {
+        self.is_away() && self.is_free()
+    }
+
     /// Whether the store can give the body back.
     pub(super) fn can_leave(&self, persisted: BatchId) -> bool {
-        self.is_durable && !self.is_acquired && self.batch <= persisted
+        self.is_durable && self.is_free() && self.batch <= persisted
     }
 
     /// Leaves the body to the store; returns what it cost.

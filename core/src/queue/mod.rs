@@ -1,5 +1,6 @@
 //! Queues: an index of messages, the consumers that compete for them, and nothing of any protocol.
 
+mod aside;
 mod backlog;
 mod chunks;
 mod cold;
@@ -12,6 +13,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use aside::Why;
 pub(crate) use backlog::{Backlog, Browsed, View};
 pub(crate) use chunks::Chunks;
 pub(crate) use cold::Arrival;

@@ -62,7 +62,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    fn new(first: u64, last: u64) -> Self {
+    pub(super) fn new(first: u64, last: u64) -> Self {
         let count = u32::try_from(last - first + 1).expect("spans are shorter than SPAN_MAX");
         Self { first, count }
     }
@@ -117,7 +117,7 @@ fn is_full(blocks: &VecDeque<Block>, share: Share) -> bool {
 impl Backlog {
     /// Requests that are not answered.
     pub(crate) fn asked(&self) -> usize {
-        self.window.asked()
+        self.window.asked() + self.asked_aside()
     }
 
     fn follow_cursor(&mut self) {
@@ -135,8 +135,9 @@ impl Backlog {
 
     /// Leaves bodies to the store when more than twice the share waits in memory; returns what they cost.
     pub(crate) fn page_out(&mut self, share: Share, persisted: BatchId, at: Clock) -> usize {
-        let is_short = self.waiting - self.away <= share.len.saturating_mul(2)
-            && self.waiting_bytes - self.away_bytes <= share.bytes.saturating_mul(2);
+        let len = self.waiting - self.away - self.aside_len();
+        let bytes = self.waiting_bytes - self.away_bytes - self.aside.bytes;
+        let is_short = len <= share.len.saturating_mul(2) && bytes <= share.bytes.saturating_mul(2);
         if is_short {
             return 0;
         }
@@ -160,7 +161,7 @@ impl Backlog {
             let Some(entry) = self.entries.entry_mut(entry_seq) else {
                 break;
             };
-            if entry.is_durable && !entry.is_acquired && !entry.can_leave(persisted) {
+            if entry.is_durable && entry.is_free() && !entry.can_leave(persisted) {
                 break;
             }
             next = entry_seq + 1;
@@ -183,8 +184,12 @@ impl Backlog {
         let mut seq = self.cursor;
         while let Some(found) = self.entries.live_from(seq)
             && let Some(entry) = self.entries.entry(found)
-            && !entry.is_away()
+            && !entry.lacks_body()
         {
+            if entry.is_aside() {
+                seq = found + 1;
+                continue;
+            }
             if len > 0 && (len >= block.len || bytes + entry.payload_len as usize > block.bytes) {
                 blocks.push_back(Block { end: seq, bytes });
                 (len, bytes) = (0, 0);
@@ -215,7 +220,7 @@ impl Backlog {
             && let Some(found) = self.entries.live_up_to(last).filter(|found| *found >= end)
         {
             let can_pass = self.entries.entry(found).is_some_and(|entry| {
-                entry.can_leave(persisted) || entry.is_acquired || !entry.is_durable
+                entry.can_leave(persisted) || !entry.is_free() || !entry.is_durable
             });
             if !can_pass {
                 // It came back, and its count is not safe yet: looked at again.
@@ -296,7 +301,7 @@ impl Backlog {
         {
             self.unpack(found, at);
             seq = found + 1;
-            let Some(entry) = self.entries.entry(found).filter(|entry| entry.is_away()) else {
+            let Some(entry) = self.entries.entry(found).filter(|entry| entry.lacks_body()) else {
                 continue;
             };
             let size = entry.payload_len as usize;
@@ -340,7 +345,7 @@ impl Backlog {
             let Some(entry) = self
                 .entries
                 .entry_mut(seq)
-                .filter(|entry| entry.is_away() && entry.payload_len == payload_len(&message))
+                .filter(|entry| entry.lacks_body() && entry.payload_len == payload_len(&message))
             else {
                 continue;
             };
@@ -355,7 +360,7 @@ impl Backlog {
     fn first_away(&self, span: Span) -> Option<Missing> {
         let mut seq = span.first;
         while let Some(found) = self.entries.live_from(seq).filter(|seq| *seq < span.end()) {
-            if self.entries.entry(found).is_none_or(Entry::is_away) {
+            if self.entries.entry(found).is_none_or(Entry::lacks_body) {
                 return Some(Missing(found));
             }
             seq = found + 1;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::vocab::{Cause, Death, Deaths, Envelope, Format, Message};
+use crate::vocab::{Cause, Death, Deaths, Delay, Envelope, Format, Message, Wishes};
 
 /// Bytes that no version up to this one can have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,8 +185,11 @@ mod field {
     pub(super) const AMQP_FORMAT: u64 = 1 << 9;
     pub(super) const BINARY: u64 = 1 << 10;
     pub(super) const DEATHS: u64 = 1 << 11;
+    pub(super) const DELAY_FOR: u64 = 1 << 12;
+    pub(super) const DELAY_UNTIL: u64 = 1 << 13;
+    pub(super) const WISHES: u64 = DELAY_FOR | DELAY_UNTIL;
     /// Every bit that this version knows.
-    pub(super) const ALL: u64 = (1 << 12) - 1;
+    pub(super) const ALL: u64 = (1 << 14) - 1;
 }
 
 /// The priority that takes no byte.
@@ -208,6 +211,7 @@ pub fn put_message(out: &mut Vec<u8>, message: &Message) {
                 subject,
                 group_id,
                 deaths,
+                wishes,
             },
         format,
         payload,
@@ -227,6 +231,7 @@ pub fn put_message(out: &mut Vec<u8>, message: &Message) {
         | set(subject.is_some(), field::SUBJECT)
         | set(group_id.is_some(), field::GROUP_ID)
         | set(deaths.is_some(), field::DEATHS)
+        | wishes.as_deref().map_or(0, wishes_mask)
         | format_bit;
     put_varint(out, mask);
     if *priority != PRIORITY_USUAL {
@@ -251,6 +256,9 @@ pub fn put_message(out: &mut Vec<u8>, message: &Message) {
     }
     if let Some(deaths) = deaths {
         put_deaths(out, deaths);
+    }
+    if let Some(wishes) = wishes {
+        put_wishes(out, wishes);
     }
     out.extend_from_slice(payload);
 }
@@ -285,6 +293,7 @@ pub fn read_message(bytes: &[u8], own: impl FnOnce(&[u8]) -> Bytes) -> Result<Me
         subject: read_text(&mut reader, has(field::SUBJECT))?,
         group_id: read_text(&mut reader, has(field::GROUP_ID))?,
         deaths: None,
+        wishes: None,
     };
     let format = if has(field::BINARY) {
         Format::Binary
@@ -295,6 +304,9 @@ pub fn read_message(bytes: &[u8], own: impl FnOnce(&[u8]) -> Bytes) -> Result<Me
     };
     if has(field::DEATHS) {
         envelope.deaths = Some(Arc::new(read_deaths(&mut reader)?));
+    }
+    if mask & field::WISHES != 0 {
+        envelope.wishes = Some(Box::new(read_wishes(&mut reader, mask)?));
     }
     Ok(Message {
         envelope,
@@ -344,6 +356,34 @@ fn read_deaths(reader: &mut Reader<'_>) -> Result<Deaths, Malformed> {
     Ok(deaths)
 }
 
+fn wishes_mask(wishes: &Wishes) -> u64 {
+    let Wishes { delay } = wishes;
+    match delay {
+        None => 0,
+        Some(Delay::For(_)) => field::DELAY_FOR,
+        Some(Delay::Until(_)) => field::DELAY_UNTIL,
+    }
+}
+
+fn put_wishes(out: &mut Vec<u8>, wishes: &Wishes) {
+    match wishes.delay {
+        None => {}
+        Some(Delay::For(delay_ms)) => put_varint(out, delay_ms),
+        Some(Delay::Until(at_ms)) => put_signed(out, at_ms),
+    }
+}
+
+fn read_wishes(reader: &mut Reader<'_>, mask: u64) -> Result<Wishes, Malformed> {
+    let delay = if mask & field::DELAY_FOR != 0 {
+        Some(Delay::For(reader.varint()?))
+    } else if mask & field::DELAY_UNTIL != 0 {
+        Some(Delay::Until(reader.signed()?))
+    } else {
+        None
+    };
+    Ok(Wishes { delay })
+}
+
 fn read_text(reader: &mut Reader<'_>, is_there: bool) -> Result<Option<Bytes>, Malformed> {
     is_there
         .then(|| reader.bytes().map(Bytes::copy_from_slice))
@@ -385,6 +425,7 @@ mod tests {
             delivery_count in any::<u32>(),
             texts in (text(), text(), text()),
             deaths in proptest::option::of(deaths()),
+            wishes in wishes(),
             format in prop_oneof![any::<u32>().prop_map(Format::Amqp), Just(Format::Amqp(0)), Just(Format::Binary)],
             payload in proptest::collection::vec(any::<u8>(), 0..300),
         ) -> Message {
@@ -400,11 +441,20 @@ mod tests {
                     subject: texts.1,
                     group_id: texts.2,
                     deaths,
+                    wishes,
                 },
                 format,
                 payload: Bytes::from(payload),
             }
         }
+    }
+
+    fn wishes() -> impl Strategy<Value = Option<Box<Wishes>>> {
+        let delay = prop_oneof![
+            any::<u64>().prop_map(Delay::For),
+            any::<i64>().prop_map(Delay::Until),
+        ];
+        proptest::option::of(delay.prop_map(|delay| Box::new(Wishes { delay: Some(delay) })))
     }
 
     fn written(message: &Message) -> Vec<u8> {

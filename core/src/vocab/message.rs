@@ -38,6 +38,46 @@ pub struct Envelope {
     pub group_id: Option<Bytes>,
     /// Only of dead letters: how it became one.
     pub deaths: Option<Arc<Deaths>>,
+    /// What few messages ask for.
+    pub wishes: Option<Box<Wishes>>,
+}
+
+/// When a message may be delivered at the earliest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delay {
+    /// So many milliseconds after its arrival.
+    For(u64),
+    /// At this moment, milliseconds since the Unix epoch.
+    Until(i64),
+}
+
+/// What few messages ask for: beside the envelope, so that it costs the others nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wishes {
+    /// To be held back.
+    pub delay: Option<Delay>,
+}
+
+impl Delay {
+    /// When it ends, milliseconds since the Unix epoch, for a message that arrived at `arrived_at_ms`.
+    #[must_use]
+    pub fn ends_at_ms(self, arrived_at_ms: i64) -> i64 {
+        match self {
+            Self::For(delay_ms) => {
+                arrived_at_ms.saturating_add(i64::try_from(delay_ms).unwrap_or(i64::MAX))
+            }
+            Self::Until(at_ms) => at_ms,
+        }
+    }
+}
+
+impl Envelope {
+    /// When it may be delivered at the earliest, if that matters.
+    #[inline]
+    #[must_use]
+    pub fn delay(&self) -> Option<Delay> {
+        self.wishes.as_ref()?.delay
+    }
 }
 
 /// A message: shared by every queue that holds it, never changed.

@@ -23,6 +23,6 @@ pub use command::{
 pub use death::{Cause, DEATHS_MAX, Death, Deaths};
 pub use ids::{ConnId, DeliveryId, Port, QueueId, Seq, Ticket};
 pub use lock::LockSpec;
-pub use message::{Envelope, Format, Message};
+pub use message::{Delay, Envelope, Format, Message, Wishes};
 pub use notice::{ConsumerOpened, Delivered, Notice, ProducerOpened, Verdict};
 pub use reason::{Reason, Refusal};

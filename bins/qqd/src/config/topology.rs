@@ -1,6 +1,6 @@
 //! `[[queue]]`, `[[exchange]]` and `[[binding]]`: what exists from the start.
 
-use qq_core::broker::{FailurePolicy, Overflow, QueueSpec};
+use qq_core::broker::{Backoff, FailurePolicy, Overflow, QueueSpec};
 use qq_core::route::{self, BindingSpec, Datum, ExchangeKind, ExchangeSpec};
 use toml::de::DeValue;
 
@@ -35,14 +35,18 @@ impl Setting for Name {
 
 /// How the waiting time between attempts grows.
 #[derive(Clone, Copy, Debug, Default)]
-struct Backoff(Option<(u64, u64, u64)>);
+struct Wait(Option<Backoff>);
 
-impl Setting for Backoff {
+impl Setting for Wait {
     fn read(&mut self, raw: Raw<'_>) -> Result<(), ()> {
         let Raw::Toml(DeValue::Table(table)) = raw else {
             return Err(());
         };
-        let (mut min_ms, mut max_ms, mut factor) = (1_000, 60_000, 2);
+        let Backoff {
+            mut min_ms,
+            mut max_ms,
+            mut factor,
+        } = Backoff::default();
         for (key, value) in table {
             let value = Raw::Toml(value.get_ref());
             match key.get_ref().as_ref() {
@@ -51,7 +55,7 @@ impl Setting for Backoff {
                 "factor" => {
                     factor = value
                         .integer()
-                        .and_then(|factor| u64::try_from(factor).ok())
+                        .and_then(|factor| u32::try_from(factor).ok())
                         .ok_or(())?
                 }
                 _ => return Err(()),
@@ -60,7 +64,11 @@ impl Setting for Backoff {
         if min_ms > max_ms || max_ms > YEAR_MS || !(1..=100).contains(&factor) {
             return Err(());
         }
-        self.0 = Some((min_ms, max_ms, factor));
+        self.0 = Some(Backoff {
+            min_ms,
+            max_ms,
+            factor,
+        });
         Ok(())
     }
 
@@ -70,7 +78,11 @@ impl Setting for Backoff {
     }
 
     fn show(&self) -> Option<String> {
-        let (min_ms, max_ms, factor) = self.0?;
+        let Backoff {
+            min_ms,
+            max_ms,
+            factor,
+        } = self.0?;
         Some(format!(
             "{{ min = \"{}\", max = \"{}\", factor = {factor} }}",
             show_span(min_ms),
@@ -140,7 +152,7 @@ pub(crate) struct Queue {
     failure_policy: Choice,
     dead_letter_exchange: Text,
     dead_letter_routing_key: Text,
-    retry_backoff: Backoff,
+    retry_backoff: Wait,
     lock_timeout: Maybe<Span>,
     single_active_consumer: bool,
     dedup_window: Span,
@@ -164,7 +176,7 @@ impl Queue {
             failure_policy: defaults.failure_policy,
             dead_letter_exchange: Text::default(),
             dead_letter_routing_key: Text::default(),
-            retry_backoff: Backoff::default(),
+            retry_backoff: Wait::default(),
             lock_timeout: defaults.lock_timeout,
             single_active_consumer: false,
             dedup_window: defaults.dedup_window,
@@ -231,10 +243,10 @@ impl Queue {
                 &mut self.dead_letter_routing_key,
                 "with which routing key; their own when not set",
             ),
-            Key::later(
+            Key::new(
                 "retry_backoff",
                 &mut self.retry_backoff,
-                "waiting time between attempts",
+                "how long a message waits after a failed attempt: min, times factor with each, up to max",
             ),
             Key::new(
                 "lock_timeout",
@@ -276,6 +288,7 @@ impl Queue {
             "infinite" => FailurePolicy::Infinite,
             _ => FailurePolicy::Dlq,
         };
+        spec.retry_backoff = self.retry_backoff.0;
         spec.lock_timeout_ms = self.lock_timeout.value().map(Span::ms);
         spec.dead_letter_exchange = self.dead_letter_exchange.0.clone();
         spec.dead_letter_routing_key = self.dead_letter_routing_key.0.clone();

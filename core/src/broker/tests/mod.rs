@@ -6,6 +6,7 @@ mod browse;
 mod chaos;
 mod damage;
 mod deadletters;
+mod delays;
 mod exchanges;
 mod expiry;
 mod filters;

@@ -9,8 +9,8 @@
 
 use super::harness::*;
 use super::random::Random;
-use crate::broker::{BrokerConfig, Paging, QueueSpec};
-use crate::vocab::{ConsumerSpec, Delivered, Envelope, Notice, Outcome, Port};
+use crate::broker::{Backoff, BrokerConfig, Paging, QueueSpec};
+use crate::vocab::{ConsumerSpec, Delay, Delivered, Envelope, Notice, Outcome, Port, Wishes};
 
 #[derive(Debug)]
 struct Listed {
@@ -24,6 +24,10 @@ struct Listed {
     holder: Option<(Port, u64)>,
     /// When the holder loses it.
     lock_ends_ms: u64,
+    /// Nobody gets it before.
+    due_ms: u64,
+    /// What its sender asked for.
+    asked_due_ms: u64,
     excluded: Vec<Port>,
 }
 
@@ -55,6 +59,10 @@ struct Walk {
     durable_of_8: u64,
     /// How long a reader may hold a message.
     lock_ms: Option<u64>,
+    /// Some messages are to be delivered later.
+    has_delays: bool,
+    /// How long a message waits after a failed attempt, at first and at most.
+    backoff_ms: Option<(u64, u64)>,
     rig: Rig,
     random: Random,
     list: Vec<Listed>,
@@ -68,7 +76,11 @@ struct Walk {
 impl Walk {
     fn new(seed: u64, bodies: Bodies) -> Self {
         let lock_ms = (seed % 2 == 1).then_some(40);
-        let mut rig = Rig::new(walk_config(seed, bodies, lock_ms));
+        // What is away comes later than its turn, so that a plain list cannot tell the order.
+        let has_time = bodies == Bodies::Stay;
+        let has_delays = has_time && seed % 4 >= 2;
+        let backoff_ms = (has_time && seed.is_multiple_of(3)).then_some((7, 50));
+        let mut rig = Rig::new(walk_config(seed, bodies, lock_ms, backoff_ms));
         rig.is_prompt = bodies != Bodies::Late;
         rig.produce(A, P, named("q"));
         let mut random = Random(seed);
@@ -76,6 +88,8 @@ impl Walk {
             bodies,
             durable_of_8: [4, 7, 8][random.index(3)],
             lock_ms,
+            has_delays,
+            backoff_ms,
             rig,
             random,
             list: Vec::new(),
@@ -137,11 +151,19 @@ impl Walk {
             let number = self.published;
             let text = self.published.to_string();
             self.published += 1;
+            let delay_ms = if self.has_delays && self.random.below(4) == 0 {
+                self.random.below(80)
+            } else {
+                0
+            };
+            let delay = (delay_ms > 0).then_some(Delay::For(delay_ms));
             let envelope = Envelope {
                 ttl_ms,
                 durable,
+                wishes: delay.map(|delay| Box::new(Wishes { delay: Some(delay) })),
                 ..Envelope::default()
             };
+            let asked_due_ms = self.clock_ms + delay_ms;
             commands.push(self.rig.next_publish(A, P, message(&text, envelope)));
             self.list.push(Listed {
                 text,
@@ -152,6 +174,9 @@ impl Walk {
                 was_taken: false,
                 holder: None,
                 lock_ends_ms: 0,
+                // Never early, and at most a millisecond late.
+                due_ms: asked_due_ms + u64::from(delay_ms > 0),
+                asked_due_ms,
                 excluded: Vec::new(),
             });
         }
@@ -248,6 +273,7 @@ impl Walk {
 
     /// What the end of attempts does to the list.
     fn put_back(&mut self, port: Port, first: u64, last: u64, outcome: &Outcome) {
+        let (clock_ms, backoff_ms) = (self.clock_ms, self.backoff_ms);
         self.list.retain_mut(|message| {
             let is_meant = message
                 .holder
@@ -258,7 +284,9 @@ impl Walk {
             message.holder = None;
             match outcome {
                 Outcome::Accepted | Outcome::Rejected { .. } => return false,
-                Outcome::Lost | Outcome::Modified { failed: true, .. } => message.count += 1,
+                Outcome::Lost | Outcome::Modified { failed: true, .. } => {
+                    message.fail(clock_ms, backoff_ms);
+                }
                 Outcome::Modified {
                     undeliverable_here: true,
                     ..
@@ -276,7 +304,7 @@ impl Walk {
             for message in self.list.iter_mut().filter(held) {
                 if message.lock_ends_ms <= clock_ms {
                     message.holder = None;
-                    message.count += 1;
+                    message.fail(clock_ms, self.backoff_ms);
                 }
             }
         }
@@ -289,6 +317,7 @@ impl Walk {
     fn next_for(&self, reader: &Reader) -> Option<usize> {
         self.list.iter().position(|message| {
             message.holder.is_none()
+                && message.due_ms <= self.clock_ms
                 && match reader.browses_from {
                     Some(from) => message.number >= from,
                     None => !message.excluded.contains(&reader.port),
@@ -306,7 +335,7 @@ impl Walk {
 
     /// The process ends and starts anew: what is not stored is gone, nobody holds anything.
     fn restart(&mut self) {
-        let config = walk_config(self.random.0, self.bodies, self.lock_ms);
+        let config = walk_config(self.random.0, self.bodies, self.lock_ms, self.backoff_ms);
         self.rig = self.rig.restarted(config);
         self.rig.is_prompt = self.bodies != Bodies::Late;
         self.rig.produce(A, P, named("q"));
@@ -314,6 +343,8 @@ impl Walk {
         self.list.retain_mut(|message| {
             message.holder = None;
             message.excluded.clear();
+            // Waits between attempts end; what the sender asked for does not.
+            message.due_ms = message.asked_due_ms;
             // That somebody had it is known from the count alone.
             message.was_taken = message.count > 0;
             message.is_durable
@@ -426,6 +457,11 @@ impl Walk {
             self.close();
             self.check_deliveries();
         }
+        let last_ms = self.list.iter().map(|message| message.due_ms).max();
+        let wait_ms = last_ms.unwrap_or(0).saturating_sub(self.clock_ms);
+        self.rig.sleep_ms(wait_ms);
+        self.clock_ms += wait_ms;
+        self.rig.tick();
         self.expire();
         self.next_port += 1;
         let port = Port(self.next_port);
@@ -460,8 +496,28 @@ const PAGING: Paging = Paging {
     cache_bytes: 1 << 30,
 };
 
-fn walk_config(seed: u64, bodies: Bodies, lock_timeout_ms: Option<u64>) -> BrokerConfig {
+impl Listed {
+    fn fail(&mut self, clock_ms: u64, backoff_ms: Option<(u64, u64)>) {
+        self.count += 1;
+        if let Some((min_ms, max_ms)) = backoff_ms {
+            let wait_ms = (1..self.count).fold(min_ms, |wait_ms, _| (wait_ms * 3).min(max_ms));
+            self.due_ms = clock_ms + wait_ms + 1;
+        }
+    }
+}
+
+fn walk_config(
+    seed: u64,
+    bodies: Bodies,
+    lock_timeout_ms: Option<u64>,
+    backoff_ms: Option<(u64, u64)>,
+) -> BrokerConfig {
     let queue = QueueSpec {
+        retry_backoff: backoff_ms.map(|(min_ms, max_ms)| Backoff {
+            min_ms,
+            max_ms,
+            factor: 3,
+        }),
         lock_timeout_ms,
         ..lossy("q")
     };

@@ -14,6 +14,7 @@ mod ports;
 mod produce;
 mod publish;
 mod refusal;
+mod wishes;
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use bytes::{Buf, Bytes};
 use qq_proto_amqp::section::{Properties, SectionError, Sections};
 use qq_proto_amqp::types::Value;
 
+use super::wishes::wishes_of;
 use crate::vocab::{Envelope, Format, Message};
 
 /// Reads a whole message.
@@ -28,6 +29,7 @@ pub(super) fn message_of(message_format: u32, mut payload: Bytes) -> Result<Mess
         read_properties(&mut envelope, properties);
     }
     sections.check_annotations(&payload)?;
+    envelope.wishes = wishes_of(&payload, &sections)?;
     // Header and delivery annotations are for this hop only; the bare message and its annotations go on bit for bit.
     payload.advance(sections.kept_from());
     Ok(Message {

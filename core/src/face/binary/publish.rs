@@ -12,7 +12,8 @@ use super::ports::{PortState, Producer};
 use super::{BinaryFace, refusal};
 use crate::broker::Now;
 use crate::vocab::{
-    Address, Command, Envelope, Format, Message, Port, ProducerSpec, Refusal, Ticket, Verdict,
+    Address, Command, Delay, Envelope, Format, Message, Port, ProducerSpec, Refusal, Ticket,
+    Verdict, Wishes,
 };
 
 /// Part 3, 3.2.1 of AMQP: the priority of a message that names none.
@@ -103,9 +104,6 @@ impl BinaryFace {
             .is_some_and(|key| !key.is_empty())
         {
             return unoffered("idempotency keys");
-        }
-        if publish.delay_ms > 0 {
-            return unoffered("delayed messages");
         }
         Ok(())
     }
@@ -291,9 +289,15 @@ fn message_of(now: Now, publish: &PublishRequest, message_id: &str) -> Message {
             has_priority: priority.is_some(),
             ttl_ms: (publish.ttl_ms > 0).then_some(publish.ttl_ms),
             group_id,
+            wishes: wishes_of(publish),
             ..Envelope::default()
         },
         format: Format::Binary,
         payload: stored::of_publish(publish, message_id, now.wall_ms),
     }
+}
+
+fn wishes_of(publish: &PublishRequest) -> Option<Box<Wishes>> {
+    let delay = (publish.delay_ms > 0).then_some(Delay::For(publish.delay_ms));
+    delay.map(|delay| Box::new(Wishes { delay: Some(delay) }))
 }

@@ -10,7 +10,7 @@ use qq_proto_binary::message::{
 use qq_proto_binary::reply::Reply;
 
 use super::BinaryFace;
-use crate::broker::{Overflow, QueueSpec};
+use crate::broker::{Backoff, Overflow, QueueSpec};
 use crate::vocab::{Answer, Ask, AskId, Command};
 
 /// Who waits for the answer to a question.
@@ -145,10 +145,8 @@ fn spec_of(defaults: &QueueSpec, declare: QueueDeclareRequest) -> Result<QueueSp
             "`dead_letter_routing_key`",
         ),
         (
-            declare.retry_backoff_min_ms > 0
-                || declare.retry_backoff_max_ms > 0
-                || declare.retry_backoff_factor_percent > 0,
-            "`retry_backoff`",
+            !declare.retry_backoff_factor_percent.is_multiple_of(100),
+            "a `retry_backoff_factor_percent` that is no multiple of 100",
         ),
         (declare.single_active_consumer, "`single_active_consumer`"),
         (declare.dedup_window_ms.is_some(), "`dedup_window_ms`"),
@@ -159,6 +157,18 @@ fn spec_of(defaults: &QueueSpec, declare: QueueDeclareRequest) -> Result<QueueSp
         return Err(what);
     }
     let given = |value: u64| (value > 0).then_some(value);
+    let has_backoff = declare.retry_backoff_min_ms > 0
+        || declare.retry_backoff_max_ms > 0
+        || declare.retry_backoff_factor_percent > 0;
+    let factor = match declare.retry_backoff_factor_percent / 100 {
+        0 => Backoff::default().factor,
+        factor => factor,
+    };
+    let retry_backoff = has_backoff.then(|| Backoff {
+        min_ms: given(declare.retry_backoff_min_ms).unwrap_or(Backoff::default().min_ms),
+        max_ms: given(declare.retry_backoff_max_ms).unwrap_or(Backoff::default().max_ms),
+        factor,
+    });
     Ok(QueueSpec {
         name: declare.queue,
         durable: declare.durable.unwrap_or(defaults.durable),
@@ -168,6 +178,7 @@ fn spec_of(defaults: &QueueSpec, declare: QueueDeclareRequest) -> Result<QueueSp
         max_length: given(declare.length_max).or(defaults.max_length),
         max_bytes: given(declare.bytes_max).or(defaults.max_bytes),
         overflow,
+        retry_backoff: retry_backoff.or(defaults.retry_backoff),
         lock_timeout_ms: given(declare.lock_timeout_ms).or(defaults.lock_timeout_ms),
         ..defaults.clone()
     })

@@ -4,6 +4,7 @@ mod annotations;
 mod drain;
 mod locks;
 mod login;
+mod wishes;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -319,14 +320,19 @@ impl Bench {
             .grant(link, 1)
             .expect("attached");
         self.settle();
-        let events = self.take_events(peer.0);
-        let got = events.into_iter().find_map(|event| match event {
+        let got = self.got(peer.0);
+        (peer.0, got.expect("a message"))
+    }
+
+    /// The first message that came since the last look.
+    fn got(&mut self, client: usize) -> Option<Got> {
+        let mut events = self.take_events(client).into_iter();
+        events.find_map(|event| match event {
             Event::Delivery {
                 delivery, payload, ..
             } => Some(Got { delivery, payload }),
             _ => None,
-        });
-        (peer.0, got.expect("a message"))
+        })
     }
 
     /// Settles a delivery and leaves.

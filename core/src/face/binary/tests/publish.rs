@@ -94,7 +94,7 @@ fn a_batch_is_answered_one_by_one() {
     let a = bench.connect();
     let messages = vec![
         with(|request| request.message_id = Some("m-1".into())),
-        with(|request| request.delay_ms = 1),
+        with(|request| request.idempotency_key = Some("d".into())),
         with(|request| request.queue = "amq.reserved".into()),
         with(|request| request.queue = "other".into()),
     ];
