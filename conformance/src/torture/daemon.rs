@@ -39,6 +39,8 @@ pub struct Setup {
 impl Setup {
     /// A durable daemon in a folder below `base`, which is emptied.
     pub fn fresh(binary: &Path, base: &Path, name: &str) -> Self {
+        // A trace of system calls names files from the root on.
+        let base = std::path::absolute(base).unwrap_or_else(|_| base.to_path_buf());
         let dir = base.join(format!("{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         Self {
