@@ -27,6 +27,7 @@ const FILES: &[&str] = &[
     include_str!("../clauses/2-transport.tsv"),
     include_str!("../clauses/2-performatives.tsv"),
     include_str!("../clauses/3-messaging.tsv"),
+    include_str!("../clauses/4-transactions.tsv"),
     include_str!("../clauses/5-security.tsv"),
 ];
 

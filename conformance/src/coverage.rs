@@ -53,7 +53,7 @@ pub fn table() -> String {
         clauses.len(),
         scripts.len(),
     );
-    out.push_str("Parts: 1 types, 2 transport, 3 messaging, 5 security.\n");
+    out.push_str("Parts: 1 types, 2 transport, 3 messaging, 4 transactions, 5 security.\n");
     let heading = "| clause | level | who | rule | scripts |\n| --- | --- | --- | --- | --- |\n";
     for (title, is_wanted) in [("Without a script", false), ("With a script", true)] {
         let _ = write!(out, "\n## {title}\n\n{heading}");

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use qq_core::broker::{Broker, BrokerConfig, Now, QueueSpec};
-use qq_core::face::amqp::{AmqpConfig, AmqpFace};
+use qq_core::face::amqp::{AmqpConfig, AmqpFace, TxnLimits};
 use qq_core::face::{LoginAnswer, PeerInfo};
 use qq_core::node::{Node, Output};
 use qq_core::store::StoreEvent;
@@ -82,6 +82,7 @@ impl Bench {
             permit_slice: 256,
             unanswered_max: 4_096,
             unanswered_bytes_max: 8 << 20,
+            txns: TxnLimits::default(),
             authenticate: Arc::new(|_| LoginAnswer::Accepted),
         });
         let mut node = Node::new(broker);

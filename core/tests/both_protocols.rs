@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use qq_core::broker::{Broker, BrokerConfig, Now, QueueSpec};
-use qq_core::face::amqp::{AmqpConfig, AmqpFace};
+use qq_core::face::amqp::{AmqpConfig, AmqpFace, TxnLimits};
 use qq_core::face::binary::{BinaryConfig, BinaryFace};
 use qq_core::face::{LoginAnswer, PeerInfo};
 use qq_core::node::{Node, Output};
@@ -59,6 +59,7 @@ impl Bench {
             permit_slice: 16,
             unanswered_max: 64,
             unanswered_bytes_max: 1 << 20,
+            txns: TxnLimits::default(),
             authenticate: Arc::new(|_| LoginAnswer::Accepted),
         };
         let binary_config = BinaryConfig {

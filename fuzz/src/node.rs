@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use qq_core::broker::{Broker, BrokerConfig, Limits, Now, QueueSpec};
-use qq_core::face::amqp::{AmqpConfig, AmqpFace};
+use qq_core::face::amqp::{AmqpConfig, AmqpFace, TxnLimits};
 use qq_core::face::{LoginAnswer, PeerInfo};
 use qq_core::node::{Node, Output};
 use qq_core::store::{BatchId, StoreEvent};
@@ -139,6 +139,7 @@ impl Bench {
                 permit_slice: 4,
                 unanswered_max: 16,
                 unanswered_bytes_max: 8 << 10,
+                txns: TxnLimits::default(),
                 authenticate: Arc::new(|_| LoginAnswer::Accepted),
             }),
             input: Default::default(),

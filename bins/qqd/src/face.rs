@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use qq_core::face::amqp::{AmqpConfig, AmqpFace};
+use qq_core::face::amqp::{AmqpConfig, AmqpFace, TxnLimits};
 use qq_core::face::{Face, FaceFactory, Login};
 use qq_proto_amqp::connection::{Config as ConnectionConfig, SaslConfig, SharedBudget};
 use qq_proto_amqp::types::{Map, Str, Symbol, Value};
@@ -29,6 +29,10 @@ fn amqp_config(config: &Config, users: &SharedUsers) -> AmqpConfig {
         permit_slice: PERMIT_SLICE,
         unanswered_max: config.limits.unanswered_max.to(),
         unanswered_bytes_max: config.limits.unanswered_bytes_max.to(),
+        txns: TxnLimits {
+            open_max: config.limits.transactions_max.to(),
+            idle_timeout: config.limits.transaction_idle_timeout.duration(),
+        },
         connection: connection_config(config, mechanisms(config)),
         authenticate: Arc::new(move |login: &Login<'_>| door.answer(login)),
     }

@@ -151,6 +151,8 @@ fn broker_config(config: &Config) -> BrokerConfig {
             bindings_max: config.limits.bindings_max.to(),
             memory_high_bytes: memory_max_bytes / 5 * 4,
             memory_max_bytes,
+            txn_parts_max: config.limits.transaction_parts_max.to(),
+            txn_bytes_max: config.limits.transaction_bytes_max.to(),
         },
         queues: config.queue_specs(),
         exchanges: config.exchange_specs(),

@@ -3,7 +3,7 @@
 use super::{Bed, Got};
 use bytes::{Bytes, BytesMut};
 use qq_core::broker::{Broker, BrokerConfig, Now, QueueSpec};
-use qq_core::face::amqp::{AmqpConfig, AmqpFace};
+use qq_core::face::amqp::{AmqpConfig, AmqpFace, TxnLimits};
 use qq_core::face::{Login, LoginAnswer, PeerInfo};
 use qq_core::node::{Node, Output};
 use qq_core::store::StoreEvent;
@@ -99,6 +99,7 @@ impl NodeBed {
             permit_slice: 256,
             unanswered_max: 4_096,
             unanswered_bytes_max: 8 << 20,
+            txns: TxnLimits::default(),
             authenticate: Arc::new(move |login: &Login<'_>| {
                 let is_accepted = match login.mechanism {
                     "ANONYMOUS" => !needs_login,

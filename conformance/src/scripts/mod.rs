@@ -2,6 +2,7 @@
 
 mod codec;
 mod encoding;
+mod filter;
 mod flow;
 mod frame;
 mod haste;
@@ -20,6 +21,7 @@ mod session;
 mod settle;
 mod teardown;
 mod terminus;
+mod transaction;
 mod transfer;
 mod window;
 
@@ -43,6 +45,8 @@ pub fn all() -> Vec<Script> {
         outcome::SCRIPTS,
         link::SCRIPTS,
         terminus::SCRIPTS,
+        filter::SCRIPTS,
+        transaction::SCRIPTS,
         teardown::SCRIPTS,
         heartbeat::SCRIPTS,
         sasl::SCRIPTS,

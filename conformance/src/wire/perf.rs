@@ -150,6 +150,10 @@ const SHAPES: &[Shape] = &[
     ("delete-on-no-messages", 0x2d, &[]),
     ("delete-on-no-links-or-messages", 0x2e, &[]),
     ("coordinator", 0x30, &["capabilities"]),
+    ("declare", 0x31, &["global-id"]),
+    ("discharge", 0x32, &["txn-id", "fail"]),
+    ("declared", 0x33, &["txn-id"]),
+    ("transactional-state", 0x34, &["txn-id", "outcome"]),
     ("sasl-mechanisms", 0x40, &["sasl-server-mechanisms"]),
     (
         "sasl-init",

@@ -222,6 +222,7 @@ impl Broker {
             return;
         };
         let at = now.clock();
+        self.forget_txns(conn);
         for port in self.conns.conn(slot).open_ports() {
             self.close_port(at, slot, port, false, true);
         }

@@ -160,7 +160,8 @@ impl Broker {
             .iter()
             .map(|(_, consumer)| consumer.reader.cost())
             .sum();
-        queued + read
+        let staged: usize = self.txns.values().map(super::txn::Txn::bytes).sum();
+        queued + read + staged
     }
 
     /// Messages that came back and are not with a consumer again.

@@ -71,7 +71,7 @@ impl Broker {
         Ok(())
     }
 
-    fn apply_all(
+    pub(super) fn apply_all(
         &mut self,
         now: Now,
         at: Clock,

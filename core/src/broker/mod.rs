@@ -33,6 +33,7 @@ mod spec;
 mod subscription;
 mod timers;
 mod topology;
+mod txn;
 
 #[cfg(test)]
 mod tests;
@@ -82,6 +83,8 @@ pub struct Broker {
     gate: Gate,
     /// Queues with something to deliver, perhaps.
     dirty: Vec<usize>,
+    /// Transactions that are not discharged.
+    txns: txn::Txns,
     /// Whose publish is being executed.
     publisher: Option<ConnId>,
     /// Queues in which consumers with filters have more to look at, in the next turn.
@@ -142,6 +145,7 @@ impl Broker {
             links: Map::with_hasher(FixedState::with_seed(seed)),
             gate: Gate::default(),
             dirty: Vec::new(),
+            txns: txn::Txns::new(),
             publisher: None,
             unfinished: BTreeSet::new(),
             resume_at: Duration::ZERO,
@@ -217,6 +221,20 @@ impl Broker {
                 Command::Permit { port, limit, drain } => {
                     self.permit(now, at, slot, port, limit, drain)
                 }
+                Command::Stage {
+                    port,
+                    ticket,
+                    txn,
+                    message,
+                } => self.stage(now, slot, port, ticket, txn, message),
+                Command::StageSettle {
+                    port,
+                    first,
+                    last,
+                    txn,
+                    outcome,
+                } => self.stage_settle(slot, port, (first, last), txn, outcome),
+                Command::Discharge { txn, fail } => self.discharge(now, slot, txn, fail),
                 Command::OpenProducer { port, spec } => self.open_producer(at, slot, port, *spec),
                 Command::OpenConsumer { port, spec } => self.open_consumer(at, slot, port, *spec),
                 Command::Extend {

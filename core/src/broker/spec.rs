@@ -176,6 +176,10 @@ pub struct Limits {
     pub memory_high_bytes: usize,
     /// Bytes of queued messages above which publishes are refused.
     pub memory_max_bytes: usize,
+    /// Messages and settlements of one transaction.
+    pub txn_parts_max: usize,
+    /// Bytes that its messages may cost, once for each queue that they go to.
+    pub txn_bytes_max: usize,
 }
 
 impl Default for Limits {
@@ -186,6 +190,8 @@ impl Default for Limits {
             bindings_max: 1_000_000,
             memory_high_bytes: 1 << 30,
             memory_max_bytes: (1 << 30) + (1 << 28),
+            txn_parts_max: 65_536,
+            txn_bytes_max: 64 << 20,
         }
     }
 }

@@ -149,17 +149,28 @@ impl Queue {
                 .is_some_and(|max| bytes.saturating_add(payload_len as u64) > max)
     }
 
+    /// Whether `len` more messages with so many bytes of payload keep within the queue's limits.
+    pub(crate) fn has_room_for(&self, len: u64, bytes: u64) -> bool {
+        let fits = |max: Option<u64>, now: usize, more: u64| {
+            max.is_none_or(|max| (now as u64).saturating_add(more) <= max)
+        };
+        fits(self.spec.max_length, self.backlog.waiting(), len)
+            && fits(self.spec.max_bytes, self.backlog.waiting_bytes(), bytes)
+    }
+
     /// Whether the queue takes one more message of `payload_len` bytes, be it that older ones are dropped for it.
     #[inline]
     pub(crate) fn takes(&self, payload_len: usize) -> bool {
         if !self.is_full_for(payload_len) {
             return true;
         }
-        let fits_alone = self
-            .spec
-            .max_bytes
-            .is_none_or(|max| payload_len as u64 <= max);
-        self.spec.overflow == Overflow::DropHead && fits_alone
+        self.spec.overflow == Overflow::DropHead && self.fits_alone(payload_len)
+    }
+
+    /// Whether a message of `payload_len` bytes could be in the queue if nothing else was.
+    pub(crate) fn fits_alone(&self, payload_len: usize) -> bool {
+        let max_bytes = self.spec.max_bytes;
+        max_bytes.is_none_or(|max| payload_len as u64 <= max)
     }
 
     /// Whether the queue holds more than its limits allow.

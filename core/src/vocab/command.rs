@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::filter::FilterSpec;
 
-use super::{Address, Ask, AskId, DeliveryId, LockSpec, Message, Port, Ticket};
+use super::{Address, Ask, AskId, DeliveryId, LockSpec, Message, Port, Ticket, TxnId};
 
 /// The identity of a link across the node (AMQP 1.0 part 2, 2.6.1): a second link of the same key steals the first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -186,6 +186,38 @@ pub enum Command {
         id: AskId,
         /// What is asked.
         ask: Box<Ask>,
+    },
+    /// A message that enters its queues with a transaction. Answered by [`super::Notice::Confirm`] at once: whether it has
+    /// a place. One that has none makes the transaction fail.
+    Stage {
+        /// The producer.
+        port: Port,
+        /// Its number, in one row with those of `Publish`.
+        ticket: Ticket,
+        /// The transaction; it begins with its first part.
+        txn: TxnId,
+        /// The message.
+        message: Arc<Message>,
+    },
+    /// Attempts that end with a transaction; until then the consumer holds them.
+    StageSettle {
+        /// The consumer.
+        port: Port,
+        /// First delivery of the range.
+        first: DeliveryId,
+        /// Last delivery of the range, inclusive.
+        last: DeliveryId,
+        /// The transaction; it begins with its first part.
+        txn: TxnId,
+        /// How they end if it succeeds.
+        outcome: Outcome,
+    },
+    /// The end of a transaction: all of it takes effect, or nothing. Answered by [`super::Notice::Discharged`].
+    Discharge {
+        /// Which.
+        txn: TxnId,
+        /// Roll it back.
+        fail: bool,
     },
     /// The producer or consumer goes. A consumer's unsettled deliveries end with its default outcome, or as lost.
     Close {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Answer, AskId, DeliveryId, Message, NodeKind, Port, QueueId, Reason, Refusal, Seq,
-    SubscriptionSpec, Ticket,
+    SubscriptionSpec, Ticket, TxnId,
 };
 
 /// What a producer got.
@@ -127,6 +127,13 @@ pub enum Notice {
         first: DeliveryId,
         /// Last delivery of the range, inclusive.
         last: DeliveryId,
+    },
+    /// A transaction is over. One that took effect is durable.
+    Discharged {
+        /// Which.
+        txn: TxnId,
+        /// Why it was rolled back although it was not meant to be.
+        fault: Option<Box<Refusal>>,
     },
     /// The broker closed the port (stolen, queue deleted, shutdown). Its unsettled deliveries are already back.
     Closed {

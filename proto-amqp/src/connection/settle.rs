@@ -21,14 +21,16 @@ pub(super) struct PendingDisposition {
 }
 
 impl PendingDisposition {
-    /// Whether the next id with this state can join. Only states without content are compared.
+    /// Whether the next id with this state can join. Only states with little content are compared.
     fn is_continued_by(&self, next: &Self) -> bool {
-        let is_same_state = matches!(
-            (&self.state, &next.state),
-            (None, None)
-                | (Some(DeliveryState::Accepted), Some(DeliveryState::Accepted))
-                | (Some(DeliveryState::Released), Some(DeliveryState::Released))
-        );
+        let is_plain = match &next.state {
+            None | Some(DeliveryState::Accepted | DeliveryState::Released) => true,
+            Some(DeliveryState::Transactional { outcome, .. }) => {
+                matches!(outcome.as_deref(), Some(DeliveryState::Accepted))
+            }
+            _ => false,
+        };
+        let is_same_state = is_plain && self.state == next.state;
         is_same_state
             && self.role == next.role
             && self.settled == next.settled
@@ -114,6 +116,30 @@ impl Connection {
                 state,
             },
         );
+        Ok(())
+    }
+
+    /// Takes back that the peer gave one of our deliveries a state: its next statement is heard again (part 4, 4.4.2,
+    /// when a transaction is rolled back).
+    ///
+    /// # Errors
+    /// [`UsageError::UnknownLink`], [`UsageError::UnknownDelivery`].
+    pub fn reopen_outgoing(&mut self, link: LinkId, token: u64) -> Result<(), UsageError> {
+        let session_id = self.living_link(link)?.session;
+        let session = self
+            .sessions
+            .find_mut(session_id.0)
+            .ok_or(UsageError::UnknownLink)?;
+        let is_asked = |sent: &Sent| sent.link == link.0.slot && sent.token == token;
+        let id = session
+            .outgoing
+            .iter()
+            .find(|(_, sent)| is_asked(sent))
+            .map(|(id, _)| id);
+        let id = id.ok_or(UsageError::UnknownDelivery)?;
+        if let Some(sent) = session.outgoing.find_mut(id) {
+            sent.has_state = false;
+        }
         Ok(())
     }
 
@@ -220,15 +246,17 @@ impl Connection {
             return (0, 0);
         };
         let mut changed = 0;
-        // How far the peer is with a delivery may be said often, and an outcome still follows.
-        let is_partial = matches!(frame.state, Some(DeliveryState::Received { .. }));
+        // How far the peer got (part 3, 3.4.1) is no outcome; that is still to come.
+        let ends = frame.settled || frame.state.as_ref().is_some_and(DeliveryState::has_outcome);
         let looked_at = session.outgoing.visit_range(frame.first, last, |_, sent| {
             let is_news = frame.settled || (frame.state.is_some() && !sent.has_state);
             if !is_news {
                 return false;
             }
-            changed += usize::from(!is_partial);
-            sent.has_state |= !is_partial;
+            if ends {
+                changed += 1;
+                sent.has_state = true;
+            }
             if let Some((key, _)) = links.at_mut(sent.link) {
                 events.push_back(Event::Outcome {
                     link: LinkId(key),

@@ -74,6 +74,19 @@ fn put_empty(buf: &mut BytesMut, descriptor: u64) {
 }
 
 impl DeliveryState {
+    /// Whether it says what becomes of the message, be it when a transaction succeeds: everything but how far it came,
+    /// and a transaction without more.
+    #[must_use]
+    pub fn has_outcome(&self) -> bool {
+        match self {
+            Self::Received { .. } => false,
+            Self::Transactional { outcome, .. } => {
+                outcome.as_deref().is_some_and(Self::has_outcome)
+            }
+            _ => true,
+        }
+    }
+
     fn read_received(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut fields = Fields::begin(reader)?;
         let section_number = fields

@@ -72,6 +72,9 @@ impl Reference {
             Command::Ask { .. } => {}
             // No simulated queue has locks.
             Command::Extend { .. } | Command::Relock { .. } => {}
+            Command::Stage { .. } | Command::StageSettle { .. } | Command::Discharge { .. } => {
+                panic!("no client of the simulator makes transactions")
+            }
             Command::Close { port, lost, .. } => self.close((conn, port), lost),
         }
     }

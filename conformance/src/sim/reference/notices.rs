@@ -108,6 +108,7 @@ impl Reference {
             }
             // Questions of faces, which change nothing that is followed here.
             Notice::Answered { .. } | Notice::Pressure { .. } => {}
+            Notice::Discharged { .. } => panic!("no client of the simulator makes transactions"),
         }
     }
 

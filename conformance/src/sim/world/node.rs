@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use qq_core::broker::{Broker, BrokerConfig, Limits, Now, Paging};
-use qq_core::face::amqp::{AmqpConfig, AmqpFace};
+use qq_core::face::amqp::{AmqpConfig, AmqpFace, TxnLimits};
 use qq_core::face::{LoginAnswer, PeerInfo};
 use qq_core::node::{Node, Output};
 use qq_core::store::{Op, Store, StoreEvent};
@@ -57,6 +57,7 @@ pub(super) fn face_config(plan: &Plan) -> AmqpConfig {
         permit_slice: pick(8, 256) as u32,
         unanswered_max: pick(20, 4_096) as usize,
         unanswered_bytes_max: 8 << 20,
+        txns: TxnLimits::default(),
         authenticate: Arc::new(|_| LoginAnswer::Accepted),
     }
 }

@@ -29,4 +29,5 @@ mod recovery;
 mod routing;
 mod smoke;
 mod subscriptions;
+mod txn;
 mod unused;

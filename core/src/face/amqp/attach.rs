@@ -36,7 +36,7 @@ pub(super) fn producer_spec(container: &Bytes, attach: &Attach) -> Result<Produc
         Some(TargetKind::Coordinator(_)) => {
             return Err(refusal(
                 Reason::NotImplemented,
-                "transactions are not offered by this broker yet",
+                "a coordinator is no node; it is for control links",
             ));
         }
         Some(TargetKind::Other(_)) => {
@@ -143,12 +143,12 @@ fn subscription_of(source: &Source) -> SubscriptionSpec {
     }
 }
 
-/// Whether a sender understands `released`; a source that lists no outcomes takes all (part 3, 3.5.3).
-pub(super) fn takes_released(attach: &Attach) -> bool {
+/// Whether a sender understands an outcome; a source that lists none takes all (part 3, 3.5.3).
+pub(super) fn has_outcome(attach: &Attach, outcome: &Symbol) -> bool {
     attach
         .source
         .as_ref()
-        .is_none_or(|source| source.outcomes.is_empty() || source.outcomes.contains(&RELEASED))
+        .is_none_or(|source| source.outcomes.is_empty() || source.outcomes.contains(outcome))
 }
 
 pub(super) fn producer_reply(

@@ -11,6 +11,7 @@ use super::deliver::{message_format, tag_of};
 use super::outcome::{outcome_of, with_earlier};
 use super::ports::{Consumer, PortState};
 use super::{AmqpFace, push_settle, refusal};
+use crate::broker::Now;
 use crate::planted::{Bug, is_planted};
 use crate::vocab::{Command, ConsumerOpened, Delivered, DeliveryId, Outcome, Port};
 
@@ -31,6 +32,7 @@ impl AmqpFace {
             stale_drains: 0,
             annotations: BTreeMap::new(),
             confirming: BTreeMap::new(),
+            retired: BTreeMap::new(),
         };
         let port = self.ports.insert(link, PortState::Consumer(consumer));
         self.commands.push(Command::OpenConsumer {
@@ -213,6 +215,7 @@ impl AmqpFace {
 
     pub(super) fn on_outcome(
         &mut self,
+        now: Now,
         link: LinkId,
         token: u64,
         state: Option<&DeliveryState>,
@@ -235,6 +238,23 @@ impl AmqpFace {
                 lock_ms: None,
                 ask: None,
             });
+        }
+        if let Some(retired) = consumer.retired.get_mut(&token) {
+            // Its transaction decides. What else the peer says is that it forgets the delivery.
+            if settled {
+                retired.settle();
+            }
+            return;
+        }
+        if let Some(DeliveryState::Transactional { txn_id, outcome }) = state {
+            let state = outcome.as_deref().cloned();
+            let state = state.or(settled.then_some(DeliveryState::Released));
+            if let Some(state) = state
+                && let Some(outcome) = outcome_of(&state)
+            {
+                self.on_retired(now, link, token, txn_id, (state, outcome), settled);
+            }
+            return;
         }
         let outcome = match state {
             Some(state) => outcome_of(state),
@@ -287,6 +307,8 @@ impl AmqpFace {
         for token in first.0..=last.0 {
             consumer.annotations.remove(&token);
             consumer.confirming.remove(&token);
+            // A transaction that was to settle it fails at its discharge.
+            consumer.retired.remove(&token);
             let state = DeliveryState::Modified(Box::new(Modified {
                 delivery_failed: true,
                 ..Modified::default()

@@ -14,6 +14,7 @@ mod ports;
 mod produce;
 mod publish;
 mod refusal;
+mod txn;
 mod wishes;
 
 #[cfg(test)]
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use qq_proto_amqp::connection::{Config, Connection, Event, LinkId, SaslCode, Side};
-use qq_proto_amqp::performative::{Attach, Role};
+use qq_proto_amqp::performative::{Attach, Role, TargetKind};
 use qq_proto_amqp::types::Symbol;
 
 use super::{Authenticate, Face, Login, LoginAnswer, LoginStep, PeerInfo};
@@ -34,6 +35,7 @@ use crate::planted::{Bug, is_planted};
 use crate::vocab::{Command, Notice, Outcome, Port, Reason, Refusal};
 use deliver::Head;
 use ports::{PortState, Ports};
+pub use txn::TxnLimits;
 
 /// How faces of one listener behave.
 pub struct AmqpConfig {
@@ -47,6 +49,8 @@ pub struct AmqpConfig {
     pub unanswered_max: usize,
     /// Their bytes.
     pub unanswered_bytes_max: usize,
+    /// How many transactions and for how long.
+    pub txns: TxnLimits,
     /// Who may come in.
     pub authenticate: Authenticate,
 }
@@ -60,6 +64,7 @@ pub struct AmqpFace {
     commands: Vec<Command>,
     ports: Ports,
     head: Head,
+    txns: txn::Txns,
     /// Consumers whose permit waits for output to drain.
     thirsty: Vec<Port>,
     unanswered: usize,
@@ -86,6 +91,7 @@ impl AmqpFace {
             commands: Vec::new(),
             ports: Ports::default(),
             head: Head::default(),
+            txns: txn::Txns::default(),
             thirsty: Vec::new(),
             unanswered: 0,
             unanswered_bytes: 0,
@@ -111,21 +117,18 @@ impl AmqpFace {
                 settled,
                 message_format,
                 payload,
+                state,
                 ..
             } => {
-                self.on_delivery(
-                    link,
-                    (!settled).then_some(delivery),
-                    message_format,
-                    payload,
-                );
+                let delivery = (!settled).then_some(delivery);
+                self.on_delivery(now, link, delivery, state, message_format, payload);
             }
             Event::Outcome {
                 link,
                 token,
                 state,
                 settled,
-            } => self.on_outcome(link, token, state.as_ref(), settled),
+            } => self.on_outcome(now, link, token, state.as_ref(), settled),
             Event::Flow { link, drain, .. } => self.on_flow(link, drain),
             Event::Attached { link, attach, .. } => self.on_attached(link, attach),
             Event::LinkClosed { link, closed, .. } => self.on_link_closed(link, closed),
@@ -208,6 +211,9 @@ impl AmqpFace {
 
     fn on_attached(&mut self, link: LinkId, attach: Box<Attach>) {
         match attach.role {
+            Role::Sender if matches!(attach.target, Some(TargetKind::Coordinator(_))) => {
+                self.open_coordinator(link, *attach);
+            }
             Role::Sender => self.open_producer(link, attach),
             Role::Receiver => self.open_consumer(link, attach),
         }
@@ -223,7 +229,12 @@ impl AmqpFace {
         let Some(port) = self.ports.entry_of(link).map(|entry| entry.port) else {
             return;
         };
-        self.forget_port(port);
+        self.roll_back_all(port);
+        let entry = self.forget_port(port);
+        if entry.is_some_and(|entry| matches!(entry.state, PortState::Coordinator { .. })) {
+            // The broker does not know of it.
+            return;
+        }
         self.commands.push(Command::Close {
             port,
             forget: closed,
@@ -257,6 +268,7 @@ impl AmqpFace {
                 verdict,
             } => self.on_confirm(port, first, last, &verdict),
             Notice::Drained { port, .. } => self.on_drained(port),
+            Notice::Discharged { txn, fault } => self.on_discharged(txn, fault.as_deref()),
             Notice::Settled { port, first, last } => self.on_settled(port, first, last),
             Notice::LockLost { port, first, last } => self.on_lock_lost(port, first, last),
             Notice::ProducerOpened { port, opened } => self.on_producer_opened(port, &opened),
@@ -306,6 +318,7 @@ impl Face for AmqpFace {
         if self.denial_due.is_some_and(|due| due <= now.mono) {
             self.deny_login();
         }
+        self.expire_txns(now);
         self.drain_events(now);
     }
 
@@ -335,10 +348,10 @@ impl Face for AmqpFace {
     }
 
     fn poll_timeout(&self) -> Option<Duration> {
-        match (self.conn.poll_timeout(), self.denial_due) {
-            (Some(of_conn), Some(of_login)) => Some(of_conn.min(of_login)),
-            (of_conn, of_login) => of_conn.or(of_login),
-        }
+        [self.conn.poll_timeout(), self.denial_due, self.txns_due()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn wants_read(&self) -> bool {

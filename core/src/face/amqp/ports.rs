@@ -24,6 +24,8 @@ pub(super) struct Unanswered {
     pub(super) delivery: Option<IncomingId>,
     /// Bytes that it holds of the face's window.
     pub(super) cost: u32,
+    /// The transaction that it belongs to.
+    pub(super) txn: Option<u64>,
     /// Has its verdict, but an older one has not.
     pub(super) is_answered: bool,
 }
@@ -64,6 +66,8 @@ pub(super) struct Consumer {
     pub(super) stale_drains: u32,
     /// Annotations that former consumers added, for the few deliveries that have any.
     pub(super) annotations: BTreeMap<u64, Bytes>,
+    /// Outcomes that take effect with a transaction, by delivery.
+    pub(super) retired: BTreeMap<u64, super::txn::Retired>,
     /// Settlements that the broker confirms before the peer hears of them.
     pub(super) confirming: BTreeMap<u64, qq_proto_amqp::performative::DeliveryState>,
 }
@@ -72,6 +76,13 @@ pub(super) struct Consumer {
 pub(super) enum PortState {
     Producer(Producer),
     Consumer(Consumer),
+    /// A control link of transactions, unknown to the broker.
+    Coordinator {
+        /// Messages since its credit was renewed.
+        used: u32,
+        /// The peer takes `rejected` as an answer.
+        takes_rejected: bool,
+    },
 }
 
 #[derive(Debug)]

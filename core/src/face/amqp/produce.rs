@@ -8,10 +8,12 @@ use qq_proto_amqp::connection::{IncomingId, LinkId};
 use qq_proto_amqp::performative::{Attach, DeliveryState};
 use qq_proto_amqp::section::SectionError;
 
-use super::attach::{producer_reply, producer_spec, takes_released};
+use super::attach::{RELEASED, has_outcome, producer_reply, producer_spec};
 use super::ports::{PortState, Producer, Unanswered};
+use super::txn::id_of;
 use super::{AmqpFace, publish, refusal};
-use crate::vocab::{Command, Port, ProducerOpened, Reason, Ticket, Verdict};
+use crate::broker::Now;
+use crate::vocab::{Command, Port, ProducerOpened, Reason, Ticket, TxnId, Verdict};
 
 impl AmqpFace {
     pub(super) fn open_producer(&mut self, link: LinkId, attach: Box<Attach>) {
@@ -20,7 +22,7 @@ impl AmqpFace {
             Err(refusal) => return self.refuse_link(link, &refusal),
         };
         let producer = Producer {
-            takes_released: takes_released(&attach),
+            takes_released: has_outcome(&attach, &RELEASED),
             attach: Some(attach),
             name: String::new(),
             first_ticket: 0,
@@ -54,36 +56,63 @@ impl AmqpFace {
 
     pub(super) fn on_delivery(
         &mut self,
+        now: Now,
         link: LinkId,
         delivery: Option<IncomingId>,
+        state: Option<Box<DeliveryState>>,
         message_format: u32,
         payload: Bytes,
     ) {
+        let txn = match state.as_deref() {
+            Some(DeliveryState::Transactional { txn_id, .. }) => {
+                self.use_txn(now, txn_id).map(Some)
+            }
+            _ => Ok(None),
+        };
         let Some(entry) = self.ports.entry_of(link) else {
             return;
         };
         let port = entry.port;
-        let PortState::Producer(producer) = &mut entry.state else {
-            return;
+        let producer = match &mut entry.state {
+            PortState::Producer(producer) => producer,
+            PortState::Coordinator { .. } => return self.on_control(now, link, delivery, &payload),
+            PortState::Consumer(_) => return,
         };
         producer.credit = producer.credit.saturating_sub(1);
+        let txn = match txn {
+            Ok(txn) => txn,
+            Err(condition) => return self.end_without_txn(port, link, condition),
+        };
         let message = match publish::message_of(message_format, payload) {
             Ok(message) => message,
-            Err(error) => return self.refuse_message(link, port, delivery, &error),
+            Err(error) => {
+                self.fail_txn(txn);
+                return self.refuse_message(link, port, delivery, &error);
+            }
         };
         let cost = u32::try_from(message.cost()).unwrap_or(u32::MAX);
         let ticket = Ticket(producer.first_ticket + producer.unanswered.len() as u64);
         producer.unanswered.push_back(Unanswered {
             delivery,
             cost,
+            txn,
             is_answered: false,
         });
         self.unanswered += 1;
         self.unanswered_bytes += cost as usize;
-        self.commands.push(Command::Publish {
-            port,
-            ticket,
-            message: message.share(),
+        let message = message.share();
+        self.commands.push(match txn {
+            None => Command::Publish {
+                port,
+                ticket,
+                message,
+            },
+            Some(txn) => Command::Stage {
+                port,
+                ticket,
+                txn: TxnId(txn),
+                message,
+            },
         });
     }
 
@@ -107,16 +136,7 @@ impl AmqpFace {
                 self.settle_incoming(delivery, DeliveryState::Rejected(Some(Box::new(error))));
                 self.replenish(port);
             }
-            None => {
-                self.forget_port(port);
-                self.commands.push(Command::Close {
-                    port,
-                    forget: true,
-                    lost: false,
-                });
-                // Fails only when the peer's detach came in the same read: the link is gone either way.
-                let _ = self.conn.detach(link, true, Some(error));
-            }
+            None => self.end_link(port, link, error),
         }
     }
 
@@ -150,7 +170,8 @@ impl AmqpFace {
             self.unanswered -= 1;
             self.unanswered_bytes -= unanswered.cost as usize;
             if let Some(delivery) = unanswered.delivery {
-                let state = state_of(verdict, producer);
+                let txn = unanswered.txn;
+                let state = within(txn, state_of(verdict, producer));
                 // Fails only when its session ended meanwhile: nobody is left to hear the verdict.
                 let _ = self.conn.settle(delivery, state, true);
             }
@@ -206,6 +227,17 @@ impl AmqpFace {
                 self.replenish(port);
             }
         }
+    }
+}
+
+/// A state as it stands under a transaction (part 4, 4.4.1).
+fn within(txn: Option<u64>, state: DeliveryState) -> DeliveryState {
+    match txn {
+        None => state,
+        Some(txn) => DeliveryState::Transactional {
+            txn_id: id_of(txn),
+            outcome: Some(Box::new(state)),
+        },
     }
 }
 

@@ -257,6 +257,8 @@ impl BinaryFace {
             Notice::LockLost { port, first, last } => self.on_lock_lost(port, first, last),
             // Publishes went ahead of it.
             Notice::ProducerOpened { .. } | Notice::Drained { .. } => {}
+            // The protocol has no transactions.
+            Notice::Discharged { .. } => {}
             Notice::ConsumerOpened { port, opened } => {
                 if self.calls.port() == Some(port) {
                     self.on_calls_opened(now, &opened.name);

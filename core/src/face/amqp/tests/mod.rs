@@ -20,7 +20,7 @@ use qq_proto_amqp::performative::{
 };
 use qq_proto_amqp::types::{DeliveryTag, Str, Symbol, Value};
 
-use super::{AmqpConfig, AmqpFace};
+use super::{AmqpConfig, AmqpFace, TxnLimits};
 use crate::broker::{Broker, BrokerConfig, Now, QueueSpec};
 use crate::face::{Authenticate, LoginAnswer, PeerInfo};
 use crate::node::{Node, Output};
@@ -76,6 +76,7 @@ fn face_config(authenticate: Authenticate) -> AmqpConfig {
         permit_slice: 16,
         unanswered_max: 64,
         unanswered_bytes_max: 1 << 20,
+        txns: TxnLimits::default(),
         authenticate,
     }
 }

@@ -1,0 +1,289 @@
+//! Transactions: publishes and settlements that take effect together or not at all.
+//!
+//! A publish is routed when it is staged, so that its producer hears at once whether it has a place, and kept here; a
+//! settlement is only noted, its message stays with its consumer. The discharge decides whether everything can be done
+//! (queues still there, room in all of them, consumers still there) and then does all of it in one go: what is durable of
+//! it enters one batch, which a store keeps or loses as a whole. Nothing of an undischarged transaction is stored, so a
+//! crash rolls it back.
+//!
+//! A publish that was refused makes its transaction fail at the discharge: whoever sent it settled never heard of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::conn::PortKind;
+use super::ports::Target;
+use super::routing::Route;
+use super::{Broker, Now, Overflow, quoted};
+use crate::queue::Clock;
+use crate::route::QueueRef;
+use crate::vocab::{
+    ConnId, DeliveryId, Message, Notice, Outcome, Port, Reason, Refusal, Ticket, TxnId, Verdict,
+};
+
+/// One part of a transaction.
+#[derive(Debug)]
+enum Work {
+    Publish {
+        queues: SmallVec<[QueueRef; 1]>,
+        message: Arc<Message>,
+    },
+    Settle {
+        port: Port,
+        first: DeliveryId,
+        last: DeliveryId,
+        outcome: Outcome,
+    },
+}
+
+/// What is to take effect together.
+#[derive(Debug, Default)]
+pub(super) struct Txn {
+    work: Vec<Work>,
+    /// What its messages cost (see `Message::cost`).
+    bytes: usize,
+    /// Why it can only be rolled back.
+    fault: Option<Refusal>,
+}
+
+/// Transactions by connection, so that those of one connection stand together.
+pub(super) type Txns = BTreeMap<(ConnId, TxnId), Txn>;
+
+impl Txn {
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn fail(&mut self, reason: Reason, text: &str) {
+        let text = text.to_owned();
+        self.fault.get_or_insert(Refusal { reason, text });
+    }
+}
+
+impl Broker {
+    /// Executes `Stage`.
+    pub(super) fn stage(
+        &mut self,
+        now: Now,
+        conn: usize,
+        port: Port,
+        ticket: Ticket,
+        txn: TxnId,
+        message: Arc<Message>,
+    ) {
+        let Some(PortKind::Producer(slot)) = self.conns.conn(conn).port(port) else {
+            return;
+        };
+        let decided = match self.producers[slot].target {
+            Target::Queue(queue) => Ok(Route::One(queue)),
+            _ => self.decide_route(now.wall_ms, conn, slot, &message),
+        };
+        let key = (self.conns.conn(conn).id, txn);
+        let verdict = match decided {
+            Err(verdict) => verdict,
+            Ok(route) => {
+                let queues = match route {
+                    Route::One(slot) => smallvec::smallvec![QueueRef {
+                        id: self.queues[slot].id,
+                        slot,
+                    }],
+                    Route::Many => self.route.iter().copied().collect(),
+                };
+                self.stage_routed(key, queues, message)
+            }
+        };
+        if verdict != Verdict::Accepted {
+            let text = "one of its messages was refused; roll it back and begin a new one";
+            let txn = self.txns.entry(key).or_default();
+            match &verdict {
+                Verdict::Rejected(reason) => txn.fail(*reason, text),
+                _ => txn.fail(Reason::NotFound, text),
+            }
+        }
+        if self.producers[slot].answer(ticket, verdict, &mut self.conns) {
+            self.runs.push(slot);
+        }
+    }
+
+    fn stage_routed(
+        &mut self,
+        key: (ConnId, TxnId),
+        queues: SmallVec<[QueueRef; 1]>,
+        message: Arc<Message>,
+    ) -> Verdict {
+        let cost = message.cost().saturating_mul(queues.len().max(1));
+        let limits = &self.config.limits;
+        let txn = self.txns.entry(key).or_default();
+        let is_large = txn.work.len() >= limits.txn_parts_max
+            || txn.bytes.saturating_add(cost) > limits.txn_bytes_max
+            || self.bytes.saturating_add(cost) > limits.memory_max_bytes;
+        let len = message.payload.len();
+        if is_large || !queues.iter().all(|to| self.queues[to.slot].fits_alone(len)) {
+            return Verdict::Rejected(Reason::LimitExceeded);
+        }
+        txn.bytes += cost;
+        self.bytes += cost;
+        txn.work.push(Work::Publish { queues, message });
+        Verdict::Accepted
+    }
+
+    /// Executes `StageSettle`.
+    pub(super) fn stage_settle(
+        &mut self,
+        conn: usize,
+        port: Port,
+        (first, last): (DeliveryId, DeliveryId),
+        txn: TxnId,
+        outcome: Outcome,
+    ) {
+        let key = (self.conns.conn(conn).id, txn);
+        let txn = self.txns.entry(key).or_default();
+        if let Some(Work::Settle {
+            port: last_port,
+            last: end,
+            outcome: last_outcome,
+            ..
+        }) = txn.work.last_mut()
+            && *last_port == port
+            && end.0.checked_add(1) == Some(first.0)
+            && *last_outcome == outcome
+        {
+            *end = last;
+        } else if txn.work.len() >= self.config.limits.txn_parts_max {
+            txn.fail(
+                Reason::LimitExceeded,
+                "the transaction has too many parts; make smaller ones",
+            );
+        } else {
+            txn.work.push(Work::Settle {
+                port,
+                first,
+                last,
+                outcome,
+            });
+        }
+    }
+
+    /// Executes `Discharge`.
+    pub(super) fn discharge(&mut self, now: Now, conn: usize, txn: TxnId, fail: bool) {
+        let key = (self.conns.conn(conn).id, txn);
+        let staged = self.txns.remove(&key).unwrap_or_default();
+        self.bytes -= staged.bytes;
+        let mut fault = None;
+        if !fail {
+            fault = self.decide_discharge(conn, &staged).err();
+            if fault.is_none() {
+                self.apply_discharge(now, conn, staged);
+            }
+        }
+        let is_done = !fail && fault.is_none();
+        let notice = Notice::Discharged {
+            txn,
+            fault: fault.map(Box::new),
+        };
+        if is_done {
+            self.gate.tell_when_safe(conn, &mut self.conns, notice);
+        } else {
+            self.conns.tell(conn, notice);
+        }
+    }
+
+    /// Whether all parts of a transaction can take effect.
+    fn decide_discharge(&self, conn: usize, txn: &Txn) -> Result<(), Refusal> {
+        if let Some(fault) = &txn.fault {
+            return Err(fault.clone());
+        }
+        let limit = |text: String| Refusal {
+            reason: Reason::LimitExceeded,
+            text,
+        };
+        if self.bytes.saturating_add(txn.bytes) > self.config.limits.memory_max_bytes {
+            return Err(limit("the broker is full; try again later".to_owned()));
+        }
+        let mut more: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+        let mut is_stored = false;
+        for work in &txn.work {
+            match work {
+                Work::Publish { queues, message } => {
+                    for queue in queues {
+                        if !self.is_queue(queue.slot, queue.id) {
+                            let text = "a queue of one of its messages was deleted".to_owned();
+                            return Err(Refusal {
+                                reason: Reason::Deleted,
+                                text,
+                            });
+                        }
+                        let (len, bytes) = more.entry(queue.slot).or_default();
+                        *len += 1;
+                        *bytes = bytes.saturating_add(message.payload.len() as u64);
+                        is_stored |= message.envelope.durable && self.queues[queue.slot].is_durable;
+                    }
+                }
+                Work::Settle {
+                    port, first, last, ..
+                } => {
+                    if !self.holds_all(conn, *port, *first, *last) {
+                        let text = "a message that it settles is not with its receiver any more";
+                        return Err(Refusal {
+                            reason: Reason::NotFound,
+                            text: text.to_owned(),
+                        });
+                    }
+                }
+            }
+        }
+        if is_stored && self.is_disk_short {
+            return Err(limit("the disk is full; try again later".to_owned()));
+        }
+        for (slot, (len, bytes)) in more {
+            let queue = &self.queues[slot];
+            if !queue.has_room_for(len, bytes) && queue.spec.overflow != Overflow::DropHead {
+                let name = quoted(&queue.spec.name);
+                return Err(limit(format!("the queue {name} has no room for all of it")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a consumer holds all deliveries of a range.
+    fn holds_all(&self, conn: usize, port: Port, first: DeliveryId, last: DeliveryId) -> bool {
+        let Some(slot) = self.consumer_slot(conn, port) else {
+            return false;
+        };
+        let unsettled = &self.consumers[slot].unsettled;
+        (first.0..=last.0).all(|delivery| unsettled.live_from(delivery) == Some(delivery))
+    }
+
+    fn apply_discharge(&mut self, now: Now, conn: usize, txn: Txn) {
+        let at: Clock = now.clock();
+        for work in txn.work {
+            match work {
+                Work::Publish { queues, message } => {
+                    self.publisher = Some(self.conns.conn(conn).id);
+                    self.apply_all(now, at, &queues, &message);
+                    self.publisher = None;
+                }
+                Work::Settle {
+                    port,
+                    first,
+                    last,
+                    outcome,
+                } => self.settle(at, conn, port, first..=last, &outcome, false),
+            }
+        }
+    }
+
+    /// A connection is gone, and its transactions with it.
+    pub(super) fn forget_txns(&mut self, conn: ConnId) {
+        let of_conn = (conn, TxnId(0))..=(conn, TxnId(u64::MAX));
+        let keys: Vec<(ConnId, TxnId)> = self.txns.range(of_conn).map(|(key, _)| *key).collect();
+        for key in keys {
+            if let Some(txn) = self.txns.remove(&key) {
+                self.bytes -= txn.bytes;
+            }
+        }
+    }
+}
