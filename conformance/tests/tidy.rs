@@ -389,6 +389,7 @@ fn crates_import_only_what_they_may() {
         ("store-mem/Cargo.toml", &["qq-core"]),
         ("store-sqlite/Cargo.toml", &["qq-core"]),
         ("bins/qqctl/Cargo.toml", &[]),
+        ("dashboard/Cargo.toml", &[]),
         ("runtime/Cargo.toml", &["qq-core"]),
         ("runtime-tokio/Cargo.toml", &["qq-core", "qq-runtime"]),
         ("runtime-smol/Cargo.toml", &["qq-core", "qq-runtime"]),
