@@ -2,6 +2,7 @@
 //! drivers bring all of them. See `ARCHITECTURE.md` for how the parts meet.
 #![forbid(unsafe_code)]
 
+pub mod admin;
 pub mod broker;
 pub mod face;
 pub mod filter;

@@ -2,10 +2,13 @@
 
 use std::fmt;
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 use qq_core::face::FaceFactory;
 use qq_core::store::StoreError;
+
+use crate::operators::Operators;
 
 /// A socket that is already bound, so that a port in use is known before anything is served.
 pub struct Listener {
@@ -19,6 +22,8 @@ pub struct Listener {
 
 /// How to run, and the limits of what peers can make the runtime hold.
 pub struct Config {
+    /// Where operators' requests come from.
+    pub operators: Arc<Operators>,
     /// Threads that serve connections; 0 is one less than there are cores, at least 1.
     pub io_threads: usize,
     /// Where to accept.
@@ -44,6 +49,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            operators: Arc::default(),
             io_threads: 0,
             listeners: Vec::new(),
             connections_max: 10_000,

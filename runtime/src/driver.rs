@@ -98,6 +98,7 @@ impl Driver {
     /// # Errors
     /// When the broker gave up or the store could not be flushed.
     pub fn finish(self) -> Result<(), RuntimeError> {
+        self.shared.operators.disconnect();
         let closed = self.store.close();
         match self.failure {
             Some(text) => Err(RuntimeError::Failed(text)),
@@ -169,6 +170,7 @@ impl Driver {
             }
             Action::Fetch(fetch) => self.store.ask(|jobs| jobs.fetches.push(fetch)),
             Action::Notify { conn, notices } => self.send(conn, Mail::Notices(notices)),
+            Action::Reply { ticket, reply } => self.shared.operators.answer(ticket, *reply),
             Action::Disconnect { conn, refusal } => self.send(conn, Mail::Shutdown(refusal)),
             Action::Fail { text } => {
                 if self.failure.is_none() {

@@ -10,6 +10,7 @@ use crate::admission::{Admission, Admitted};
 use crate::clock::Clock;
 use crate::config::{Config, RuntimeError};
 use crate::driver::Driver;
+use crate::operators::Operators;
 use crate::post::{Inbox, Letter, Mailbox};
 use crate::recovered::Recovered;
 use crate::shutdown::Shutdown;
@@ -28,6 +29,8 @@ pub struct Shared {
     /// Bytes of output that a connection holds beyond what its face holds.
     pub(crate) transmit_bytes: usize,
     admission: Mutex<Admission>,
+    /// Who asks about the broker.
+    pub(crate) operators: Arc<Operators>,
 }
 
 impl Shared {
@@ -97,7 +100,9 @@ pub fn prepare(
         read_bytes: config.read_buffer_bytes.max(512),
         transmit_bytes: config.transmit_budget_bytes.max(512),
         admission: Mutex::new(Admission::new(config, files_max())),
+        operators: Arc::clone(&config.operators),
     });
+    config.operators.connect(Arc::clone(&shared.inbox));
     let driver = Driver::new(
         recovered.broker,
         store,

@@ -147,6 +147,7 @@ impl NodeBed {
                     let event = StoreEvent::Persisted { upto: batch.id };
                     self.node.handle_store(self.now(), event);
                 }
+                Output::Reply { .. } => panic!("nothing was asked"),
                 Output::Fetch(fetch) => panic!("a node without a disk asked for {fetch:?}"),
                 Output::Close { conn } => self.streams[conn.0 as usize].is_closed = true,
                 Output::Fail { text } => panic!("the node failed: {text}"),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::admin::{Reply, Request};
 use crate::store::{Batch, Fetch, StoreEvent};
 use crate::vocab::{Command, ConnId, Notice, Refusal};
 
@@ -36,6 +37,13 @@ pub enum Event {
     },
     /// The store answers.
     Store(StoreEvent),
+    /// An operator asks; answered by [`Action::Reply`].
+    Admin {
+        /// The driver's number for the request.
+        ticket: u64,
+        /// What is asked.
+        request: Box<Request>,
+    },
 }
 
 /// What the broker asks of the driver, in causal order.
@@ -51,6 +59,13 @@ pub enum Action {
         conn: ConnId,
         /// The notices, in order.
         notices: Vec<Notice>,
+    },
+    /// The answer to [`Event::Admin`].
+    Reply {
+        /// The driver's number for the request.
+        ticket: u64,
+        /// The answer.
+        reply: Box<Reply>,
     },
     /// Close a connection.
     Disconnect {

@@ -78,23 +78,33 @@ impl Broker {
         if_empty: bool,
     ) -> Result<Answer, Refusal> {
         let slot = self.find_queue(conn, name)?;
-        let queue = &self.queues[slot];
-        let obstacle = if if_unused && !queue.consumers.is_empty() {
-            Some("has consumers")
-        } else if if_empty && queue.backlog.len() > 0 {
-            Some("has messages")
-        } else {
-            None
-        };
-        if let Some(obstacle) = obstacle {
-            return Ok(Answer::InUse(Refusal {
-                reason: Reason::Locked,
-                text: format!("the queue {} {obstacle}", quoted(name)),
-            }));
+        if let Some(refusal) = self.obstacle_to_delete(slot, if_unused, if_empty) {
+            return Ok(Answer::InUse(refusal));
         }
         let messages = self.delete_queue(now, name)?;
         Ok(Answer::Deleted {
             messages: messages as u64,
+        })
+    }
+
+    /// Why a queue is not to be deleted under these conditions.
+    pub(super) fn obstacle_to_delete(
+        &self,
+        slot: usize,
+        if_unused: bool,
+        if_empty: bool,
+    ) -> Option<Refusal> {
+        let queue = &self.queues[slot];
+        let obstacle = if if_unused && !queue.consumers.is_empty() {
+            "has consumers"
+        } else if if_empty && queue.backlog.len() > 0 {
+            "has messages"
+        } else {
+            return None;
+        };
+        Some(Refusal {
+            reason: Reason::Locked,
+            text: format!("the queue {} {obstacle}", quoted(&queue.spec.name)),
         })
     }
 

@@ -179,6 +179,8 @@ impl Broker {
     /// Forgets a queue without ports and its messages; returns how many there were.
     pub(super) fn apply_deleted(&mut self, slot: usize) -> usize {
         let queue = self.queues.remove(slot);
+        self.tally.gone.add(&queue.totals);
+        self.wake_jobs(queue.id);
         self.bytes -= queue.backlog.cost();
         self.queue_names.remove(queue.spec.name.as_str());
         self.queue_slots.remove(&queue.id);

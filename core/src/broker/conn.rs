@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use slab::Slab;
 
+use crate::admin::ConnAbout;
+
 use super::Action;
 use crate::vocab::{ConnId, Notice, Port};
 
@@ -30,6 +32,10 @@ pub(super) struct Conn {
     ports: Vec<Option<(Port, PortKind)>>,
     out: Vec<Notice>,
     is_noisy: bool,
+    /// What it said about itself.
+    pub(super) about: Option<Box<ConnAbout>>,
+    /// Wall clock, milliseconds since the Unix epoch.
+    pub(super) connected_at_ms: i64,
     /// How many of its ports are producers.
     pub(super) producers: usize,
     /// How many of those may send what is to be stored.
@@ -39,12 +45,14 @@ pub(super) struct Conn {
 }
 
 impl Conn {
-    pub(super) fn new(id: ConnId) -> Self {
+    pub(super) fn new(id: ConnId, connected_at_ms: i64) -> Self {
         Self {
             id,
             ports: Vec::new(),
             out: Vec::new(),
             is_noisy: false,
+            about: None,
+            connected_at_ms,
             producers: 0,
             storers: 0,
             is_pressed: false,
@@ -79,6 +87,11 @@ impl Conn {
         let kind = self.port(port)?;
         self.ports[(port.0 & SLOT_MASK) as usize] = None;
         Some(kind)
+    }
+
+    /// Its ports and what they are.
+    pub(super) fn ports(&self) -> impl Iterator<Item = (Port, PortKind)> + '_ {
+        self.ports.iter().flatten().copied()
     }
 
     pub(super) fn open_ports(&self) -> Vec<Port> {
@@ -117,6 +130,16 @@ impl Conns {
 
     pub(super) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// A bound of all slots.
+    pub(super) fn slots_end(&self) -> usize {
+        self.slots.capacity()
+    }
+
+    /// Whether there is a connection in that slot.
+    pub(super) fn is_used(&self, slot: usize) -> bool {
+        self.slots.contains(slot)
     }
 
     pub(super) fn slots(&self) -> Vec<usize> {

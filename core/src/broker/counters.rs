@@ -1,12 +1,17 @@
 //! Numbers for people and tests: read-only, cheap, exact.
 
 use super::Broker;
+use crate::admin::Totals;
 use crate::queue::Queue;
 
 /// What happened since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) expired: u64,
+    /// Publishes that no queue wanted.
+    pub(super) unroutable: u64,
+    /// What queues counted that are gone.
+    pub(super) gone: Totals,
     pub(super) rejected: u64,
     pub(super) dropped: u64,
     pub(super) dead_lettered: u64,

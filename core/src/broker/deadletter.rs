@@ -120,6 +120,7 @@ impl Broker {
             return Taken::Volatile;
         }
         self.tally.dead_lettered += 1;
+        self.queues[source].totals.dead_lettered += 1;
         envelope.deaths = Some(Arc::new(deaths));
         let message = Message {
             envelope,
@@ -129,7 +130,14 @@ impl Broker {
         self.lay(at, &targets, &message.share(), entry)
     }
 
-    fn lay(&mut self, at: Clock, targets: &[usize], message: &Arc<Message>, old: &Entry) -> Taken {
+    /// Puts a message that left another queue to the tail of these, whatever their limits, in the batch in which it left.
+    pub(super) fn lay(
+        &mut self,
+        at: Clock,
+        targets: &[usize],
+        message: &Arc<Message>,
+        old: &Entry,
+    ) -> Taken {
         let annotations = old
             .extra
             .as_ref()
@@ -139,7 +147,10 @@ impl Broker {
         for &slot in targets {
             let queue = &mut self.queues[slot];
             let is_durable = queue.is_durable && message.envelope.durable;
-            let expires_ms = deadline_from(at.mono_ms + 1, None, queue.spec.message_ttl_ms);
+            let expires_ms = {
+                let ttl_ms = message.envelope.ttl_ms;
+                deadline_from(at.mono_ms + 1, ttl_ms, queue.spec.message_ttl_ms)
+            };
             let mut entry = Entry::new(Arc::clone(message), expires_ms, BatchId(0), is_durable);
             if annotations.is_some() {
                 entry

@@ -85,11 +85,13 @@ impl Broker {
             let (conn, port) = (consumer.conn, consumer.port);
             let queue_id = queue.id;
             let is_alone = queue.ring.len() == 1;
+            queue.totals.delivered += 1;
             let delivered = if consumer.is_settled {
                 let Some(mut entry) = self.remove_entry(slot, seq) else {
                     continue;
                 };
                 let message = entry.body();
+                self.queues[slot].totals.end_at_once(entry.was_acquired);
                 delivered(&mut entry, now, delivery, queue_id, seq, message)
             } else {
                 self.unsettled += 1;
@@ -99,6 +101,7 @@ impl Broker {
                     "every delivery of such a consumer enters the list"
                 );
                 let entry = queue.backlog.acquire(seq);
+                queue.totals.redelivered += u64::from(entry.was_acquired);
                 let message = entry.body();
                 let delivered = delivered(entry, now, delivery, queue_id, seq, message);
                 self.lock(now, consumer_slot, delivery.0);

@@ -35,6 +35,7 @@ impl Broker {
             Ok(()) => Ok(self.apply_all(now, at, &queues, message)),
             Err(Refused { verdict, by }) => {
                 if let Some(slot) = by {
+                    self.queues[slot].totals.refused += 1;
                     let is_durable = message.envelope.durable && self.queues[slot].is_durable;
                     let body = Arc::clone(message);
                     let entry = Entry::new(body, NEVER_MS, BatchId(0), is_durable);
@@ -84,12 +85,14 @@ impl Broker {
         let cost = message.cost();
         for to in queues {
             let queue = &mut self.queues[to.slot];
+            queue.totals.published += 1;
             drops_head |= queue.spec.overflow == Overflow::DropHead;
             let is_durable = queue.is_durable && message.envelope.durable;
             let expires_ms = deadline_ms(now, message.envelope.ttl_ms, queue.spec.message_ttl_ms);
             let mut entry = Entry::new(Arc::clone(message), expires_ms, BatchId(0), is_durable);
             if entry.is_expired(at) {
                 self.tally.expired += 1;
+                queue.totals.expired += 1;
                 expired.push((to.slot, entry));
                 continue;
             }

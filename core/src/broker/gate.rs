@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::conn::Conns;
 use super::ports::Producer;
+use crate::admin::Reply;
 use crate::store::{Batch, BatchId, Op};
 use crate::vocab::{ConnId, Notice, QueueId, Seq, Ticket, Verdict};
 
@@ -19,6 +20,8 @@ const LINGERING_MAX: usize = 4_096;
 #[derive(Debug, Default)]
 struct Held {
     notices: Vec<(usize, ConnId, Notice)>,
+    /// Answers for the driver, by its numbers.
+    replies: Vec<(u64, Reply)>,
     /// Queues with entries that become deliverable.
     queues: Vec<(usize, QueueId)>,
 }
@@ -30,6 +33,10 @@ pub(super) struct Gate {
     held: Held,
     in_flight: VecDeque<(BatchId, Held)>,
     persisted: BatchId,
+    /// Answers that the driver may have.
+    replies: Vec<(u64, Reply)>,
+    /// Operations of the batches that were closed.
+    sealed_ops: u64,
     /// The open batch holds something that somebody waits for, or that must not be late.
     is_urgent: bool,
     /// When the open batch is closed although nobody waits for it.
@@ -46,6 +53,8 @@ impl Default for Gate {
             held: Held::default(),
             in_flight: VecDeque::new(),
             persisted: BatchId(0),
+            replies: Vec::new(),
+            sealed_ops: 0,
             is_urgent: false,
             close_at: None,
         }
@@ -146,6 +155,39 @@ impl Gate {
         held.notices.push((slot, conns.conn(slot).id, notice));
     }
 
+    /// Tells the driver at once.
+    pub(super) fn reply(&mut self, ticket: u64, reply: Reply) {
+        self.replies.push((ticket, reply));
+    }
+
+    /// Tells the driver when everything that was decided so far is persisted; at once when it is.
+    pub(super) fn reply_when_safe(&mut self, ticket: u64, reply: Reply) {
+        let replies = if !self.open.ops.is_empty() {
+            self.is_urgent = true;
+            &mut self.held.replies
+        } else if let Some((_, held)) = self.in_flight.back_mut() {
+            &mut held.replies
+        } else {
+            &mut self.replies
+        };
+        replies.push((ticket, reply));
+    }
+
+    /// The answers that the driver may have.
+    pub(super) fn take_replies(&mut self) -> Vec<(u64, Reply)> {
+        std::mem::take(&mut self.replies)
+    }
+
+    /// Batches that were closed.
+    pub(super) fn batches(&self) -> u64 {
+        self.open.id.0 - 1
+    }
+
+    /// Operations in them.
+    pub(super) fn sealed_ops(&self) -> u64 {
+        self.sealed_ops
+    }
+
     /// Whether nothing waits for the store.
     pub(super) fn is_idle(&self) -> bool {
         self.open.ops.is_empty() && self.in_flight.is_empty()
@@ -165,6 +207,7 @@ impl Gate {
         }
         self.is_urgent = false;
         self.close_at = None;
+        self.sealed_ops += self.open.ops.len() as u64;
         let id = self.open.id;
         let next = Batch {
             id: BatchId(id.0 + 1),
@@ -180,6 +223,7 @@ impl Gate {
         let mut queues = Vec::new();
         while let Some((id, held)) = self.in_flight.pop_front_if(|(id, _)| *id <= upto) {
             self.persisted = id;
+            self.replies.extend(held.replies);
             for (slot, conn, notice) in held.notices {
                 if conns.is_at(slot, conn) {
                     conns.tell(slot, notice);

@@ -8,6 +8,7 @@
 //! is empty, then [`Broker::poll_timeout`]. Deliveries, confirmations and batches are made in `flush`, so an inbox of
 //! many events costs one batch and one notice vector per connection.
 
+mod admin;
 mod api;
 mod ask;
 mod close;
@@ -44,7 +45,7 @@ pub use spec::{
     Backoff, BrokerConfig, FailurePolicy, Limits, Overflow, PRIORITY_LEVELS_MAX, Paging, QueueSpec,
 };
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
@@ -56,6 +57,7 @@ use crate::queue::{Clock, Queue};
 use crate::route::{Exchanges, QueueRef, TableLimits};
 use crate::store::StoreEvent;
 use crate::vocab::{Command, ConnId, LinkKey, Notice, QueueId};
+use admin::{Asked, Asker, Jobs};
 use conn::{Conn, Conns};
 use counters::Tally;
 use gate::Gate;
@@ -115,6 +117,12 @@ pub struct Broker {
     /// Serial number of the next consumer.
     next_consumer: u64,
     tally: Tally,
+    /// Work on many messages that is not done.
+    jobs: Jobs,
+    /// Who waits for what a connection tells about itself.
+    asked: BTreeMap<u64, Asked>,
+    /// Number of the next such question.
+    next_report: u64,
     /// Deliveries that consumers hold.
     unsettled: usize,
     is_draining: bool,
@@ -163,6 +171,9 @@ impl Broker {
             next_queue: 1,
             next_consumer: 1,
             tally: Tally::default(),
+            jobs: Jobs::default(),
+            asked: BTreeMap::new(),
+            next_report: 0,
             unsettled: 0,
             is_draining: false,
             has_failed: false,
@@ -175,19 +186,22 @@ impl Broker {
             return;
         }
         match event {
-            Event::Connected { conn } => self.on_connected(conn),
+            Event::Connected { conn } => self.on_connected(now, conn),
             Event::Commands { conn, commands } => self.on_commands(now, conn, commands),
             Event::Disconnected { conn } => self.on_disconnected(now, conn),
             Event::Store(event) => self.on_store(now, event),
+            Event::Admin { ticket, request } => {
+                self.manage(now, Asker::Driver(ticket), *request);
+            }
         }
     }
 
-    fn on_connected(&mut self, conn: ConnId) {
+    fn on_connected(&mut self, now: Now, conn: ConnId) {
         if self.conn_slots.contains_key(&conn) {
             log::error!("connection {} was announced twice", conn.0);
             return;
         }
-        let slot = self.conns.insert(Conn::new(conn));
+        let slot = self.conns.insert(Conn::new(conn, now.wall_ms));
         self.conn_slots.insert(conn, slot);
     }
 
@@ -246,6 +260,11 @@ impl Broker {
                 } => self.extend(now, slot, port, first..=last, lock_ms, ask),
                 Command::Relock { port, lock } => self.relock(slot, port, lock),
                 Command::Ask { id, ask } => self.ask(now, slot, id, *ask),
+                Command::Describe { about } => self.conns.conn_mut(slot).about = Some(about),
+                Command::Reported { ticket, report } => self.on_report(conn, ticket, *report),
+                Command::Manage { ticket, request } => {
+                    self.manage(now, Asker::Conn(slot, conn, ticket), *request);
+                }
                 Command::Close { port, forget, lost } => {
                     self.close_port(at, slot, port, forget, lost);
                 }
@@ -293,6 +312,10 @@ impl Broker {
         self.start_idle(now);
         self.tell_runs();
         self.tell_pressure();
+        for (ticket, reply) in self.gate.take_replies() {
+            let reply = Box::new(reply);
+            self.actions.push_back(Action::Reply { ticket, reply });
+        }
         let linger = if self.is_draining {
             Duration::ZERO
         } else {
@@ -319,7 +342,9 @@ impl Broker {
         let first_ms = timers.into_iter().flatten().map(|(at_ms, _)| *at_ms).min();
         let expiry = first_ms.map(Duration::from_millis);
         let resume = (!self.unfinished.is_empty()).then_some(self.resume_at);
-        [expiry, resume, self.gate.poll_timeout()]
+        let jobs = self.jobs.poll_timeout();
+        let reports = self.report_due();
+        [expiry, resume, self.gate.poll_timeout(), jobs, reports]
             .into_iter()
             .flatten()
             .min()

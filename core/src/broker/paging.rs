@@ -96,16 +96,21 @@ impl Broker {
             missing
         } else if queue.backlog.is_asked_aside(span) {
             self.install_due(now.clock(), slot, span, messages)
-        } else if queue.reads.iter().all(|read| read.span != span) && self.is_for_doomed(slot, span)
-        {
-            let missing = self.queues[slot].backlog.first_unread(span, &messages);
-            if missing.is_none() {
-                self.bury_doomed(now.clock(), slot, messages);
-            }
-            missing
-        } else {
+        } else if queue.reads.iter().any(|read| read.span == span) {
             self.take_read(slot, span)
                 .and_then(|consumer| self.hand_to_reader(slot, consumer, span, messages))
+        } else {
+            let is_for_doomed = self.is_for_doomed(slot, span);
+            if !is_for_doomed && !self.has_job_for(fetch.queue, span) {
+                return;
+            }
+            let missing = self.queues[slot].backlog.first_unread(span, &messages);
+            match &missing {
+                Some(_) => {}
+                None if is_for_doomed => self.bury_doomed(now.clock(), slot, messages),
+                None => self.feed_job(now, fetch.queue, span, messages),
+            }
+            missing
         };
         if let Some(Missing(seq)) = missing {
             let text = format!("there is no sound message at position {seq}");
@@ -167,6 +172,7 @@ impl Broker {
         } else if !backlog.forget_asked(span)
             && self.take_read(slot, span).is_none()
             && !self.is_for_doomed(slot, span)
+            && !self.has_job_for(fetch.queue, span)
         {
             return;
         }
@@ -185,6 +191,7 @@ impl Broker {
         );
         queue.doomed.clear();
         queue.doomed_span = None;
+        let id = queue.id;
         let refusal = damaged(&queue.spec.name);
         let ports: Vec<(usize, Port)> = queue
             .consumers
@@ -199,6 +206,7 @@ impl Broker {
         for (conn, port) in ports {
             self.evict(now.clock(), conn, port, refusal.clone());
         }
+        self.wake_jobs(id);
     }
 }
 

@@ -160,6 +160,18 @@ impl Reader {
 }
 
 impl Consumer {
+    /// Whether it has the message of a position.
+    pub(super) fn holds(&self, position: u64) -> bool {
+        let mut from = 0;
+        while let Some(delivery) = self.unsettled.live_from(from) {
+            if self.unsettled.entry(delivery) == Some(&position) {
+                return true;
+            }
+            from = delivery + 1;
+        }
+        false
+    }
+
     #[inline]
     pub(super) fn view(&self) -> View {
         View {

@@ -55,7 +55,10 @@ impl Broker {
                 self.gate.accept(&mut self.producers[slot], id, ticket);
                 return;
             }
-            Err(verdict) => verdict,
+            Err(verdict) => {
+                self.tally.unroutable += u64::from(verdict == Verdict::Unroutable);
+                verdict
+            }
         };
         if self.producers[slot].answer(ticket, producer_verdict, &mut self.conns) {
             self.runs.push(slot);
@@ -64,7 +67,7 @@ impl Broker {
 
     /// Puts a message into a queue, if it fits.
     #[inline]
-    fn enqueue(
+    pub(super) fn enqueue(
         &mut self,
         now: Now,
         at: Clock,
@@ -73,6 +76,7 @@ impl Broker {
     ) -> Result<Taken, Verdict> {
         let cost = message.cost();
         if self.bytes.saturating_add(cost) > self.config.limits.memory_max_bytes {
+            self.queues[slot].totals.refused += 1;
             return Err(Verdict::Rejected(Reason::LimitExceeded));
         }
         let queue = &mut self.queues[slot];
@@ -82,15 +86,19 @@ impl Broker {
         let is_durable = message.envelope.durable && queue.is_durable;
         let mut entry = Entry::new(message, expires_ms, BatchId(0), is_durable);
         if !is_taken {
+            queue.totals.refused += 1;
             self.bury_refused(at, slot, &entry);
             return Err(Verdict::Rejected(Reason::LimitExceeded));
         }
         if entry.is_expired(at) {
             self.tally.expired += 1;
+            queue.totals.published += 1;
+            queue.totals.expired += 1;
             return Ok(self.bury_new(at, slot, &entry, Cause::Expired));
         }
         if is_durable {
             if self.is_disk_short {
+                queue.totals.refused += 1;
                 return Err(Verdict::Rejected(Reason::LimitExceeded));
             }
             let op = Op::Enqueued(StoredMessage {
@@ -104,6 +112,7 @@ impl Broker {
             }
             self.gate.wake(slot, queue.id);
         }
+        queue.totals.published += 1;
         self.push_entry(at, slot, cost, entry);
         if drops_head {
             self.drop_overflow(at, slot);
@@ -150,6 +159,7 @@ impl Broker {
                 break;
             }
             self.tally.dropped += 1;
+            self.queues[slot].totals.dropped += 1;
         }
     }
 

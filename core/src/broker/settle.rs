@@ -70,6 +70,12 @@ impl Broker {
         };
         let (queue, serial) = (consumer.queue, consumer.serial);
         self.unsettled -= 1;
+        let totals = &mut self.queues[queue].totals;
+        match outcome {
+            Outcome::Accepted => totals.acked += 1,
+            Outcome::Released | Outcome::Modified { failed: false, .. } => {}
+            _ => totals.nacked += 1,
+        }
         match outcome {
             Outcome::Accepted => {
                 self.remove_entry(queue, seq);

@@ -22,6 +22,8 @@ impl Broker {
         }
         let at = now.clock();
         self.resume_filters();
+        self.run_jobs(now);
+        self.end_late_reports(now);
         let mut left = EXPIRED_MAX;
         // First, since what comes back may be expired.
         if self.gate.open_len() < OPEN_OPS_MAX {
@@ -87,6 +89,7 @@ impl Broker {
         }
         if self.fail_entry(at, slot, seq, Cause::Expired) {
             self.tally.expired += 1;
+            self.queues[slot].totals.expired += 1;
             // What stood behind it may be deliverable.
             self.mark_dirty(slot);
         }

@@ -16,6 +16,12 @@ impl QueueSpec {
     /// # Errors
     /// `Invalid`, with the rule.
     pub fn check_name(name: &str) -> Result<(), Refusal> {
+        if matches!(name, "." | "..") {
+            return Err(Refusal {
+                reason: Reason::Invalid,
+                text: format!("{} cannot be a name: no URL could hold it", quoted(name)),
+            });
+        }
         if name.is_empty() || name.len() > NAME_LEN_MAX || name.chars().any(char::is_control) {
             let text = format!(
                 "{} cannot be a name: it must have 1 to {NAME_LEN_MAX} bytes and no control characters",
@@ -144,18 +150,7 @@ impl Broker {
         spec: QueueSpec,
         owner: Option<ConnId>,
     ) -> Result<QueueId, Refusal> {
-        QueueSpec::check_name(&spec.name)?;
-        if QueueSpec::is_reserved(&spec.name) {
-            let text = format!(
-                "{}: names that begin with 'amq.' or '_' are reserved",
-                quoted(&spec.name)
-            );
-            return Err(Refusal {
-                reason: Reason::NotAllowed,
-                text,
-            });
-        }
-        spec.check_fields()?;
+        self.check_declarable(&spec)?;
         if spec.exclusive && !owner.is_some_and(|owner| self.conn_slots.contains_key(&owner)) {
             let text = format!(
                 "the queue {} is exclusive but no connection declares it",
@@ -195,6 +190,22 @@ impl Broker {
         let owner = owner.filter(|_| spec.exclusive);
         let slot = self.make_queue(spec, owner)?;
         Ok(self.queues[slot].id)
+    }
+
+    /// Whether a queue can be declared as far as it alone says.
+    pub(super) fn check_declarable(&self, spec: &QueueSpec) -> Result<(), Refusal> {
+        QueueSpec::check_name(&spec.name)?;
+        if QueueSpec::is_reserved(&spec.name) {
+            let text = format!(
+                "{}: names that begin with 'amq.' or '_' are reserved",
+                quoted(&spec.name)
+            );
+            return Err(Refusal {
+                reason: Reason::NotAllowed,
+                text,
+            });
+        }
+        spec.check_fields()
     }
 
     /// Makes a queue of a name that is free and allowed; returns its slot.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::admin::{Reply, Request};
 use crate::broker::{Action, Broker, Event, Now};
 use crate::face::Face;
 use crate::store::{Batch, Fetch, StoreEvent};
@@ -38,6 +39,13 @@ pub enum Output {
     Close {
         /// Which.
         conn: ConnId,
+    },
+    /// The answer to [`Node::manage`].
+    Reply {
+        /// The caller's number for the request.
+        ticket: u64,
+        /// The answer.
+        reply: Box<Reply>,
     },
     /// The store failed: end with a non-zero status once everything before this is written.
     Fail {
@@ -85,6 +93,14 @@ impl Node {
         let result = action(&mut self.broker);
         self.run(now);
         result
+    }
+
+    /// An operator asks; answered by [`Output::Reply`].
+    pub fn manage(&mut self, now: Now, ticket: u64, request: Request) {
+        let request = Box::new(request);
+        self.broker
+            .handle_event(now, Event::Admin { ticket, request });
+        self.run(now);
     }
 
     /// Adds a connection. A number that is in use already replaces the older one, as if that had been lost.
@@ -241,6 +257,9 @@ impl Node {
         while let Some(action) = self.broker.poll_action() {
             match action {
                 Action::Persist(batch) => self.output.push_back(Output::Persist(batch)),
+                Action::Reply { ticket, reply } => {
+                    self.output.push_back(Output::Reply { ticket, reply });
+                }
                 Action::Fetch(fetch) => self.output.push_back(Output::Fetch(fetch)),
                 Action::Notify { conn, mut notices } => {
                     if let Some(peer) = self.peers.get_mut(&conn) {

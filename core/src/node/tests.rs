@@ -236,6 +236,7 @@ fn drain(node: &mut Node, is_safe: bool) -> String {
             Output::Persist(batch) => text.push_str(&format!("persist {}\n", batch.id.0)),
             Output::Close { conn } => text.push_str(&format!("close {}\n", conn.0)),
             Output::Fail { text: why } => text.push_str(&format!("fail {why}\n")),
+            Output::Reply { .. } => panic!("nothing was asked"),
             Output::Fetch(fetch) => panic!("nothing is fetched so far: {fetch:?}"),
         }
     }

@@ -258,6 +258,22 @@ impl Backlog {
         }
     }
 
+    /// The first waiting message at or after `from`, whether it may be delivered yet or not.
+    pub(crate) fn waiting_from(&self, from: u64) -> Option<u64> {
+        let mut from = from;
+        loop {
+            let seq = self.entries.live_from(from)?;
+            if self
+                .entries
+                .entry(seq)
+                .is_none_or(|entry| !entry.is_acquired)
+            {
+                return Some(seq);
+            }
+            from = seq + 1;
+        }
+    }
+
     /// A copy of an entry, packed or not.
     pub(crate) fn copy(&self, seq: u64) -> Option<Entry> {
         match self.entries.entry(seq) {

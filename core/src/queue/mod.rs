@@ -23,6 +23,7 @@ pub(crate) use window::{Missing, Share, Span};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use crate::admin::Totals;
 use crate::broker::{Overflow, QueueSpec};
 use crate::planted::{Bug, is_planted};
 use crate::store::BatchId;
@@ -84,6 +85,8 @@ pub(crate) struct Queue {
     pub(crate) doomed: BTreeMap<u64, Cause>,
     /// The bodies of such messages that were asked for.
     pub(crate) doomed_span: Option<Span>,
+    /// Since the start.
+    pub(crate) totals: Totals,
 }
 
 /// What is fetched at a time for readers beside the cursor.
@@ -127,6 +130,7 @@ impl Queue {
             idle_ms: NEVER_MS,
             doomed: BTreeMap::new(),
             doomed_span: None,
+            totals: Totals::default(),
         }
     }
 

@@ -14,6 +14,7 @@ mod declare;
 mod edges;
 mod exchange;
 mod headers;
+mod list;
 mod scalar;
 mod spec;
 mod table;

@@ -6,6 +6,8 @@ use bytes::Bytes;
 
 use crate::filter::FilterSpec;
 
+use crate::admin::{ConnAbout, ConnReport, Request};
+
 use super::{Address, Ask, AskId, DeliveryId, LockSpec, Message, Port, Ticket, TxnId};
 
 /// The identity of a link across the node (AMQP 1.0 part 2, 2.6.1): a second link of the same key steals the first.
@@ -179,6 +181,25 @@ pub enum Command {
         port: Port,
         /// For how long.
         lock: LockSpec,
+    },
+    /// What the connection is, once.
+    Describe {
+        /// For operators.
+        about: Box<ConnAbout>,
+    },
+    /// The answer to [`super::Notice::Report`].
+    Reported {
+        /// The broker's number for the question.
+        ticket: u64,
+        /// The connection as it sees itself.
+        report: Box<ConnReport>,
+    },
+    /// A request of management; answered by [`super::Notice::Managed`].
+    Manage {
+        /// The face's number for it.
+        ticket: u64,
+        /// What is asked.
+        request: Box<Request>,
     },
     /// A question about whole queues; answered by [`super::Notice::Answered`].
     Ask {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::admin::Reply;
+
 use super::{
     Answer, AskId, DeliveryId, Message, NodeKind, Port, QueueId, Reason, Refusal, Seq,
     SubscriptionSpec, Ticket, TxnId,
@@ -148,6 +150,18 @@ pub enum Notice {
         id: AskId,
         /// The answer.
         answer: Box<Answer>,
+    },
+    /// Answer to `Manage`.
+    Managed {
+        /// The face's number for the request.
+        ticket: u64,
+        /// The answer.
+        reply: Box<Reply>,
+    },
+    /// An operator wants to know how the connection is: to be answered soon by `Reported`.
+    Report {
+        /// The broker's number for the question.
+        ticket: u64,
     },
     /// Memory or disk is short: grant publishers no new credit until told `on: false`.
     Pressure {

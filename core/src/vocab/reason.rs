@@ -9,6 +9,8 @@ pub enum Reason {
     Deleted,
     /// A newer link of the same name took over.
     Stolen,
+    /// An operator closed it.
+    Forced,
     /// Held exclusively by somebody else.
     Locked,
     /// A limit was reached: queue full, too many nodes, memory.

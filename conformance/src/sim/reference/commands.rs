@@ -69,12 +69,15 @@ impl Reference {
                 confirm,
             } => self.settle((conn, port), first.0, last.0, &outcome, confirm),
             // No simulated client asks about queues; those that an operator deletes come as an input of their own.
-            Command::Ask { .. } => {}
             // No simulated queue has locks.
             Command::Extend { .. } | Command::Relock { .. } => {}
             Command::Stage { .. } | Command::StageSettle { .. } | Command::Discharge { .. } => {
                 panic!("no client of the simulator makes transactions")
             }
+            Command::Ask { .. }
+            | Command::Describe { .. }
+            | Command::Reported { .. }
+            | Command::Manage { .. } => {}
             Command::Close { port, lost, .. } => self.close((conn, port), lost),
         }
     }

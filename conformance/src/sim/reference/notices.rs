@@ -107,8 +107,11 @@ impl Reference {
                 self.broken(format!("{:?} loses what it may hold", (conn, port)));
             }
             // Questions of faces, which change nothing that is followed here.
-            Notice::Answered { .. } | Notice::Pressure { .. } => {}
             Notice::Discharged { .. } => panic!("no client of the simulator makes transactions"),
+            Notice::Answered { .. }
+            | Notice::Managed { .. }
+            | Notice::Report { .. }
+            | Notice::Pressure { .. } => {}
         }
     }
 

@@ -254,6 +254,8 @@ impl World {
                     }
                     self.disk.batches.push_back(batch);
                 }
+                // No operator asks in a simulation.
+                Output::Reply { .. } => {}
                 Output::Fetch(fetch) => self.disk.fetches.push_back(fetch),
                 Output::Close { conn } => {
                     self.cut_all(conn);

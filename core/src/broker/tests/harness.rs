@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::admin::{Reply, Request};
 use crate::broker::{Action, Broker, BrokerConfig, Event, FailurePolicy, Now, QueueSpec};
 use crate::store::{Batch, BatchId, Fetch, Op, StoreEvent};
 use crate::vocab::{
@@ -33,6 +34,7 @@ pub(super) struct Rig {
     history: Vec<Batch>,
     notices: BTreeMap<ConnId, Vec<Notice>>,
     tickets: BTreeMap<(ConnId, Port), u64>,
+    answers: Vec<(u64, Reply)>,
 }
 
 pub(super) const A: ConnId = ConnId(1);
@@ -145,6 +147,7 @@ impl Rig {
             history: Vec::new(),
             notices: BTreeMap::new(),
             tickets: BTreeMap::new(),
+            answers: Vec::new(),
         };
         rig.broker.recovered(rig.now);
         rig.connect(A);
@@ -180,6 +183,7 @@ impl Rig {
                     Action::Notify { conn, notices } => {
                         self.notices.entry(conn).or_default().extend(notices)
                     }
+                    Action::Reply { ticket, reply } => self.answers.push((ticket, *reply)),
                     Action::Fail { text } => self.failures.push(text),
                     Action::Fetch(fetch) => self.fetches.push(fetch),
                     other => panic!("unexpected {other:?}"),
@@ -240,6 +244,27 @@ impl Rig {
         let fetch = self.fetches.remove(index);
         let text = "a bad checksum".to_owned();
         self.event(Event::Store(StoreEvent::FetchFailed { fetch, text }));
+    }
+
+    /// An operator asks.
+    pub(super) fn ask(&mut self, ticket: u64, request: Request) {
+        let request = Box::new(request);
+        self.event(Event::Admin { ticket, request });
+    }
+
+    /// Takes what operators were answered.
+    pub(super) fn answers(&mut self) -> Vec<(u64, Reply)> {
+        std::mem::take(&mut self.answers)
+    }
+
+    /// Asks and waits for the answer.
+    pub(super) fn manage(&mut self, request: Request) -> Reply {
+        self.ask(0, request);
+        self.run_timers();
+        match self.answers().pop() {
+            Some((0, reply)) => reply,
+            other => panic!("no answer but {other:?}"),
+        }
     }
 
     pub(super) fn command(&mut self, conn: ConnId, command: Command) {
@@ -427,6 +452,17 @@ impl Rig {
         }
     }
 
+    /// Calls the broker's timer until it is not due any more.
+    pub(super) fn run_timers(&mut self) {
+        while self
+            .broker
+            .poll_timeout()
+            .is_some_and(|at| at <= self.now.mono)
+        {
+            self.tick();
+        }
+    }
+
     /// A new broker from what this one's store was given and answered.
     pub(super) fn restarted(&self, config: BrokerConfig) -> Self {
         let unanswered = self
@@ -446,6 +482,7 @@ impl Rig {
             history: Vec::new(),
             notices: BTreeMap::new(),
             tickets: BTreeMap::new(),
+            answers: Vec::new(),
         };
         let persisted = self.log.iter().filter(|batch| batch.id < unanswered);
         rig.history = self.history.iter().chain(persisted).map(copied).collect();

@@ -16,6 +16,7 @@ mod limits;
 mod linger;
 mod links;
 mod locks;
+mod manage;
 mod model;
 mod order;
 mod outcomes;

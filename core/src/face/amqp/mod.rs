@@ -14,6 +14,7 @@ mod ports;
 mod produce;
 mod publish;
 mod refusal;
+mod report;
 mod txn;
 mod wishes;
 
@@ -61,6 +62,8 @@ pub struct AmqpFace {
     config: Arc<AmqpConfig>,
     peer: PeerInfo,
     container: Bytes,
+    /// Who logged in.
+    user: Option<String>,
     commands: Vec<Command>,
     ports: Ports,
     head: Head,
@@ -88,6 +91,7 @@ impl AmqpFace {
             config,
             peer,
             container: Bytes::new(),
+            user: None,
             commands: Vec::new(),
             ports: Ports::default(),
             head: Head::default(),
@@ -172,6 +176,10 @@ impl AmqpFace {
             Some((_, step)) => (step.0)(&login),
             None => (self.config.authenticate)(&login),
         };
+        if matches!(answer, LoginAnswer::Accepted) && mechanism.as_str() == "PLAIN" {
+            let user = response.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+            self.user = Some(String::from_utf8_lossy(user).into_owned());
+        }
         match answer {
             LoginAnswer::Accepted => self.conn.sasl_outcome(SaslCode::Ok),
             LoginAnswer::AcceptedWith { additional_data } => {
@@ -206,6 +214,7 @@ impl AmqpFace {
             self.container = Bytes::copy_from_slice(open.container_id.as_bytes());
         }
         self.is_authenticated = true;
+        self.describe();
         self.conn.open();
     }
 
@@ -287,7 +296,8 @@ impl AmqpFace {
                 }
             }
             // Nothing was asked.
-            Notice::Answered { .. } => {}
+            Notice::Answered { .. } | Notice::Managed { .. } => {}
+            Notice::Report { ticket } => self.report(ticket),
             Notice::Pressure { on } => self.on_pressure(on),
         }
     }

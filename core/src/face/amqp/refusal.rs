@@ -11,6 +11,7 @@ pub(super) fn condition_of(reason: Reason) -> Symbol {
         Reason::NotFound => condition::NOT_FOUND,
         Reason::Deleted => condition::RESOURCE_DELETED,
         Reason::Stolen => condition::LINK_STOLEN,
+        Reason::Forced => condition::DETACH_FORCED,
         Reason::Locked => condition::RESOURCE_LOCKED,
         Reason::LimitExceeded => condition::RESOURCE_LIMIT_EXCEEDED,
         Reason::Invalid => condition::INVALID_FIELD,

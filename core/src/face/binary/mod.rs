@@ -22,6 +22,7 @@ mod ports;
 mod publish;
 mod queue;
 mod refusal;
+mod report;
 mod settle;
 
 #[cfg(test)]
@@ -107,6 +108,8 @@ pub struct BinaryFace {
     is_pressed: bool,
     /// When the peer is to hear that its token was wrong.
     denial_due: Option<Duration>,
+    /// The broker was told who this is.
+    is_described: bool,
 }
 
 impl BinaryFace {
@@ -133,6 +136,7 @@ impl BinaryFace {
             unanswered_bytes: 0,
             is_pressed: false,
             denial_due: None,
+            is_described: false,
             config,
         }
     }
@@ -270,6 +274,8 @@ impl BinaryFace {
                 self.on_port_gone(port, &refusal);
             }
             Notice::Answered { id, answer } => self.on_answered(id, *answer),
+            Notice::Managed { .. } => {}
+            Notice::Report { ticket } => self.report(ticket),
             Notice::Pressure { on } => self.is_pressed = on,
         }
     }
@@ -322,6 +328,10 @@ impl Face for BinaryFace {
     }
 
     fn poll_commands(&mut self, commands: &mut Vec<Command>) {
+        if !self.is_described && self.is_authenticated() {
+            self.is_described = true;
+            commands.push(self.description());
+        }
         commands.append(&mut self.commands);
     }
 

@@ -12,7 +12,7 @@ pub(super) const fn code_of(reason: Reason) -> ErrorCode {
         Reason::Invalid => ErrorCode::InvalidRequest,
         Reason::NotAllowed => ErrorCode::NotAllowed,
         Reason::NotImplemented => ErrorCode::UnknownOpcode,
-        Reason::Shutdown => ErrorCode::ShuttingDown,
+        Reason::Shutdown | Reason::Forced => ErrorCode::ShuttingDown,
         Reason::Undecodable => ErrorCode::SchemaMismatch,
     }
 }

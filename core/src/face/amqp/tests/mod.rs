@@ -210,6 +210,7 @@ impl Bench {
                 let client = &mut self.clients[conn.0 as usize];
                 client.machine.handle_eof(self.now.mono);
             }
+            Output::Reply { .. } => panic!("nothing was asked"),
             Output::Fetch(fetch) => panic!("nothing is paged out here: {fetch:?}"),
             Output::Fail { text } => panic!("the journal does not fail: {text}"),
         }

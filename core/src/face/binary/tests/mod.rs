@@ -155,6 +155,7 @@ impl Bench {
                 client.is_closed = true;
                 client.machine.handle_eof(self.now.mono);
             }
+            Output::Reply { .. } => panic!("nothing was asked"),
             Output::Fetch(fetch) => panic!("nothing is paged out here: {fetch:?}"),
             Output::Fail { text } => panic!("the store does not fail: {text}"),
         }

@@ -1,0 +1,193 @@
+//! Single messages: publish, look, move.
+
+use std::sync::Arc;
+
+use super::super::publish::Taken;
+use super::super::{Broker, Now, quoted};
+use super::jobs::Work;
+use super::{Asker, Done};
+use crate::admin::{PEEK_MAX, PublishTo, Reply, Why};
+use crate::filter::MessageView;
+use crate::queue::{Clock, Entry};
+use crate::route::Routed;
+use crate::vocab::{Message, Reason, Refusal, Verdict};
+
+impl Broker {
+    pub(super) fn manage_publish(
+        &mut self,
+        now: Now,
+        to: PublishTo,
+        message: Arc<Message>,
+    ) -> Result<Done, Refusal> {
+        let at = now.clock();
+        let (name, key) = match to {
+            PublishTo::Queue(name) => (name, None),
+            PublishTo::Name { name, key } => (name, Some(key)),
+        };
+        let taken = match (self.queue_names.get(name.as_str()).copied(), key) {
+            (Some(slot), _) => {
+                if self.queues[slot].owner.is_some() {
+                    let text = format!(
+                        "the queue {} belongs to one connection alone",
+                        quoted(&name)
+                    );
+                    let reason = Reason::Locked;
+                    return Err(Refusal { reason, text });
+                }
+                self.enqueue(now, at, slot, message)
+            }
+            (None, Some(key)) => self.publish_by_exchange(now, at, &name, &key, message)?,
+            (None, None) => return Err(super::missing("queue", &name)),
+        };
+        match taken {
+            Ok(Taken::Durable) => Ok(Done::Changed(Reply::Published { is_routed: true })),
+            Ok(Taken::Volatile) => Ok(Done::Read(Reply::Published { is_routed: true })),
+            Err(Verdict::Rejected(reason)) => Err(Refusal {
+                reason,
+                text: format!(
+                    "a queue or the broker is full; {} took nothing",
+                    quoted(&name)
+                ),
+            }),
+            Err(Verdict::Accepted | Verdict::Unroutable) => {
+                self.tally.unroutable += 1;
+                Ok(Done::Read(Reply::Published { is_routed: false }))
+            }
+        }
+    }
+
+    fn publish_by_exchange(
+        &mut self,
+        now: Now,
+        at: Clock,
+        name: &str,
+        key: &str,
+        message: Arc<Message>,
+    ) -> Result<Result<Taken, Verdict>, Refusal> {
+        let Some(id) = self.exchanges.find(name) else {
+            return Err(super::missing("queue or exchange", name));
+        };
+        let mut queues = std::mem::take(&mut self.route);
+        let headers = MessageView::new(&message, now.wall_ms);
+        let routed = self
+            .exchanges
+            .route(id, key.as_bytes(), &headers, &mut queues);
+        self.route = queues;
+        Ok(match routed {
+            Routed::Queues => self.enqueue_all(now, at, &message),
+            Routed::Unroutable | Routed::Gone => Err(Verdict::Unroutable),
+        })
+    }
+
+    pub(super) fn manage_peek(
+        &mut self,
+        now: Now,
+        asker: Asker,
+        queue: &str,
+        from: u64,
+        limit: usize,
+    ) -> Result<Done, Refusal> {
+        let slot = self.slot_to_change(asker, queue)?;
+        let limit = limit.min(PEEK_MAX) as u64;
+        let work = Work::Peek { found: Vec::new() };
+        self.start_job(now, asker, slot, from, limit, work)
+    }
+
+    pub(super) fn manage_message(
+        &mut self,
+        now: Now,
+        asker: Asker,
+        queue: &str,
+        position: u64,
+    ) -> Result<Done, Refusal> {
+        let slot = self.slot_to_change(asker, queue)?;
+        let entry = self.queues[slot].backlog.copy(position);
+        let Some(entry) = entry else {
+            let next = self.queues[slot].backlog.next_seq();
+            let why = if position < next {
+                "it has left the queue"
+            } else {
+                "there has not been any yet"
+            };
+            return Err(Refusal {
+                reason: Reason::NotFound,
+                text: format!(
+                    "the queue {} has no message at position {position}: {why}",
+                    quoted(queue)
+                ),
+            });
+        };
+        let why = self.why_message_waits(slot, position, &entry);
+        self.start_job(now, asker, slot, position, 1, Work::Show { why })
+    }
+
+    fn why_message_waits(&self, slot: usize, position: u64, entry: &Entry) -> Vec<Why> {
+        let queue = &self.queues[slot];
+        let mut why = Vec::new();
+        if entry.is_acquired {
+            why.extend(queue.consumers.iter().find_map(|consumer| {
+                let consumer = &self.consumers[*consumer];
+                consumer.holds(position).then(|| {
+                    let conn = self.conns.conn(consumer.conn).id.0;
+                    let text = format!("a consumer has it: link {conn}-{}", consumer.port.0);
+                    Why::new("held", text)
+                })
+            }));
+            return why;
+        }
+        if entry.batch > self.gate.persisted() && !entry.is_away() {
+            why.push(Why::new("store", "it is being written to disk"));
+        }
+        if queue.takers == 0 {
+            why.push(Why::new(
+                "no-consumer",
+                "the queue has no consumer that takes",
+            ));
+        } else if queue.ring.is_empty() {
+            why.push(Why::new("no-credit", "no consumer of the queue has credit"));
+        } else if !queue.filtered.is_empty() {
+            why.push(Why::new("filter", "filters of consumers may pass it by"));
+        }
+        let excluded = entry.extra.as_ref().map_or(0, |extra| extra.excluded.len());
+        if excluded > 0 {
+            let text = format!("{excluded} consumers returned it as undeliverable to them");
+            why.push(Why::new("excluded", text));
+        }
+        if queue.is_damaged {
+            why.push(Why::new(
+                "damaged",
+                "the queue could not be read and serves nobody",
+            ));
+        }
+        if why.is_empty() {
+            why.push(Why::new("turn", "it waits for its turn"));
+        }
+        why
+    }
+
+    pub(super) fn manage_move(
+        &mut self,
+        now: Now,
+        asker: Asker,
+        queue: &str,
+        to: Option<&str>,
+        only_from: Option<String>,
+        limit: u64,
+    ) -> Result<Done, Refusal> {
+        let slot = self.slot_to_change(asker, queue)?;
+        let to = match to {
+            Some(to) => {
+                let to_slot = self.slot_to_change(asker, to)?;
+                if to_slot == slot {
+                    let text = format!("{} is where the messages are", quoted(to));
+                    let reason = Reason::Invalid;
+                    return Err(Refusal { reason, text });
+                }
+                Some((to_slot, self.queues[to_slot].id))
+            }
+            None => None,
+        };
+        let work = Work::Move { to, only_from };
+        self.start_job(now, asker, slot, 0, limit, work)
+    }
+}

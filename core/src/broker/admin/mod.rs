@@ -1,0 +1,170 @@
+//! Executes the management vocabulary.
+//!
+//! Who asks is the driver (for HTTP) or a connection (for `$management`); both get the same answers, and what changed
+//! something is answered when it is safe. A list is handed out in pages, and whatever touches many messages is a job
+//! that goes on in slices with every turn of the broker.
+
+mod conns;
+mod import;
+mod jobs;
+mod lists;
+mod messages;
+mod topology;
+
+pub(super) use conns::Asked;
+pub(super) use jobs::Jobs;
+
+use super::{Broker, Now, quoted};
+use crate::admin::{Reply, Request};
+use crate::vocab::{ConnId, Notice, Reason, Refusal};
+
+/// Who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// The driver, under its number.
+    Driver(u64),
+    /// A connection by slot and id, under its number.
+    Conn(usize, ConnId, u64),
+}
+
+impl Asker {
+    /// The connection that asks.
+    fn conn(self) -> Option<ConnId> {
+        match self {
+            Self::Driver(_) => None,
+            Self::Conn(_, id, _) => Some(id),
+        }
+    }
+}
+
+/// What executing a request came to.
+enum Done {
+    /// Nothing changed.
+    Read(Reply),
+    /// Something did.
+    Changed(Reply),
+    /// The answer comes later.
+    Later,
+}
+
+impl Broker {
+    /// Executes a request.
+    pub(super) fn manage(&mut self, now: Now, asker: Asker, request: Request) {
+        match self.execute(now, asker, request) {
+            Ok(Done::Read(reply)) => self.answer(asker, reply, false),
+            Ok(Done::Changed(reply)) => self.answer(asker, reply, true),
+            Ok(Done::Later) => {}
+            Err(refusal) => self.answer(asker, Reply::Refused(refusal), false),
+        }
+    }
+
+    fn execute(&mut self, now: Now, asker: Asker, request: Request) -> Result<Done, Refusal> {
+        let read = |reply| Ok(Done::Read(reply));
+        match request {
+            Request::Stats => read(Reply::Stats(Box::new(self.node_stats()))),
+            Request::Queues { from } => read(Reply::Queues(self.queue_page(from))),
+            Request::Queue { name } => {
+                let slot = self.slot_of(&name)?;
+                read(Reply::Queue(Box::new(self.queue_detail(slot))))
+            }
+            Request::DeclareQueue { spec } => self.manage_declare(asker, *spec),
+            Request::DeleteQueue {
+                name,
+                if_unused,
+                if_empty,
+            } => self.manage_delete(now, asker, &name, if_unused, if_empty),
+            Request::Purge { name } => self.manage_purge(now, asker, &name),
+            Request::Exchanges { from } => read(Reply::Exchanges(self.exchange_page(from))),
+            Request::Exchange { name } => read(Reply::Exchange(
+                self.exchange_row(&name)
+                    .ok_or_else(|| missing("exchange", &name))?,
+            )),
+            Request::DeclareExchange { spec } => self.manage_declare_exchange(spec),
+            Request::DeleteExchange { name, if_unused } => {
+                self.manage_delete_exchange(now, &name, if_unused)
+            }
+            Request::Bindings { from, filter } => {
+                read(Reply::Bindings(self.binding_page(from, &filter)))
+            }
+            Request::Bind { spec } => {
+                let is_new = self.bind(spec, asker.conn())?;
+                Ok(Done::Changed(Reply::Bound { is_new }))
+            }
+            Request::Unbind { spec } => {
+                self.unbind(now, &spec, asker.conn())?;
+                Ok(Done::Changed(Reply::Done))
+            }
+            Request::Peek { queue, from, limit } => {
+                self.manage_peek(now, asker, &queue, from, limit)
+            }
+            Request::Message { queue, position } => {
+                self.manage_message(now, asker, &queue, position)
+            }
+            Request::Publish { to, message } => self.manage_publish(now, to, message),
+            Request::Move {
+                queue,
+                to,
+                only_from,
+                limit,
+            } => self.manage_move(now, asker, &queue, to.as_deref(), only_from, limit),
+            Request::Connections { from } => read(Reply::Connections(self.conn_page(from))),
+            Request::Connection { conn } => self.manage_connection(now, asker, conn),
+            Request::CloseConnection { conn, text } => self.manage_close(conn, text),
+            Request::Links { from, node } => {
+                read(Reply::Links(self.link_page(from, node.as_deref())))
+            }
+            Request::Link { conn, port } => self.manage_link(now, asker, conn, port),
+            Request::CloseLink { conn, port } => self.manage_close_link(now, conn, port),
+            Request::Import { definitions } => self.manage_import(&definitions),
+        }
+    }
+
+    /// Tells the answer; when something changed, not before that is safe.
+    pub(super) fn answer(&mut self, asker: Asker, reply: Reply, is_change: bool) {
+        match asker {
+            Asker::Driver(ticket) if is_change => self.gate.reply_when_safe(ticket, reply),
+            Asker::Driver(ticket) => self.gate.reply(ticket, reply),
+            Asker::Conn(slot, id, ticket) => {
+                if !self.conns.is_at(slot, id) {
+                    return;
+                }
+                let reply = Box::new(reply);
+                let notice = Notice::Managed { ticket, reply };
+                if is_change {
+                    self.gate.tell_when_safe(slot, &mut self.conns, notice);
+                } else {
+                    self.conns.tell(slot, notice);
+                }
+            }
+        }
+    }
+
+    /// The slot of a queue.
+    fn slot_of(&self, name: &str) -> Result<usize, Refusal> {
+        let found = self.queue_names.get(name).copied();
+        found.ok_or_else(|| missing("queue", name))
+    }
+
+    /// As [`Broker::slot_of`], for what changes its messages: a connection may not touch another's own queue, an operator
+    /// may touch everything.
+    fn slot_to_change(&self, asker: Asker, name: &str) -> Result<usize, Refusal> {
+        let slot = self.slot_of(name)?;
+        match (asker.conn(), self.queues[slot].owner) {
+            (Some(by), Some(owner)) if by != owner => Err(Refusal {
+                reason: Reason::Locked,
+                text: format!(
+                    "the queue {} belongs to another connection alone",
+                    quoted(name)
+                ),
+            }),
+            _ => Ok(slot),
+        }
+    }
+}
+
+fn missing(what: &str, name: &str) -> Refusal {
+    Refusal {
+        reason: Reason::NotFound,
+        text: format!("no {what} {} exists", quoted(name)),
+    }
+}
