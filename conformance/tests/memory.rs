@@ -1,4 +1,4 @@
-//! Memory of the daemon under peers that take much and read little (MM-01, MM-02, MM-05), sized
+//! Memory of the daemon under peers that take much and read little (MM-01, MM-02, MM-05) and under strangers, sized
 //! for continuous integration.
 #![allow(
     clippy::disallowed_methods,
@@ -13,7 +13,9 @@ use qq_conformance::bed::tcp::TcpBed;
 use qq_conformance::kit::{Env, Kit, Login};
 use qq_conformance::run::shared;
 use qq_conformance::script::Failure;
-use qq_conformance::wire::{message, perf};
+use qq_conformance::wire::{frame_bytes, message, perf, sym};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -175,5 +177,69 @@ fn long_stream() {
         );
         well(peer.close(), &daemon);
         assert_eq!(well(kit.bodies("q1"), &daemon).len(), 0, "messages left");
+    }
+}
+
+/// Strangers of each kind at once.
+const STRANGERS: usize = 250;
+/// What one of them may cost, in KiB.
+const STRANGER_MAX_KIB: u64 = 32;
+
+/// Peers that are not let in cost 32 KiB each at most, whatever they send: an unfinished frame, or a wrong password and
+/// much behind it, which is held until the answer is due.
+#[test]
+fn strangers() {
+    let header = b"AMQP\x03\x01\x00\x00";
+    let init = perf("sasl-init")
+        .with("mechanism", sym("PLAIN"))
+        .with("initial-response", b"\0guest\0wrong".to_vec());
+    let mut login = frame_bytes(1, 0, Some(&init), &[]);
+    login.extend(vec![0; 60_000]);
+    let mut unfinished = 8_192u32.to_be_bytes().to_vec();
+    unfinished.extend([2, 1, 0, 0]);
+    unfinished.extend(vec![0; 8_183]);
+    for (flavour, name) in BOTH {
+        let extra = "[sasl]\nenabled = true\n[auth]\nusers_file = \"USERS\"\n\
+                     [limits]\nunauthenticated_per_ip_max = 512\nlogin_failures_per_minute_max = 10_000\n\
+                     login_delay_min = \"10s\"\nlogin_delay_max = \"10s\"\n";
+        for (kind, bytes) in [("unfinished", &unfinished), ("login", &login)] {
+            let daemon = Daemon::start(flavour, &format!("{name}-strangers-{kind}"), "", extra);
+            let come = |count: usize| -> Vec<TcpStream> {
+                let streams = (0..count).map(|_| {
+                    let mut stream =
+                        TcpStream::connect(("127.0.0.1", daemon.port)).expect("a stream");
+                    stream.write_all(header).expect("a header");
+                    let mut answer = [0; 8];
+                    stream.read_exact(&mut answer).expect("an answer");
+                    assert_eq!(&answer, header);
+                    stream.write_all(bytes).expect("room in the socket");
+                    stream
+                });
+                let streams = streams.collect();
+                std::thread::sleep(Duration::from_millis(500));
+                streams
+            };
+            let _first = come(20);
+            let before = daemon.resident_kib();
+            let streams = come(STRANGERS);
+            let grown = daemon.resident_kib().saturating_sub(before);
+            let allowed = STRANGERS as u64 * STRANGER_MAX_KIB;
+            assert!(
+                grown <= allowed,
+                "{grown} KiB for {STRANGERS} strangers, {kind}, {allowed} are allowed"
+            );
+            for mut stream in streams {
+                stream.set_nonblocking(true).expect("a socket");
+                let mut byte = [0; 4_096];
+                let is_there = loop {
+                    match stream.read(&mut byte) {
+                        Ok(0) => break false,
+                        Ok(_) => {}
+                        Err(e) => break e.kind() == std::io::ErrorKind::WouldBlock,
+                    }
+                };
+                assert!(is_there, "a stranger was not counted\n{}", daemon.log());
+            }
+        }
     }
 }

@@ -18,6 +18,9 @@ use crate::timer::Timer;
 /// Input up to this size is copied to memory of its own, so that a name that a face keeps, or a frame that came only in
 /// part, does not hold on to a read buffer.
 const COPY_MAX: usize = 8 * 1024;
+/// Bytes read at once from a peer that is not let in yet. What it sends may have to be held while somebody thinks about
+/// its login, and a stranger may cost 32 KiB.
+const STRANGER_READ: usize = 8 * 1024;
 /// Slices given to one write.
 const SLICES_MAX: usize = 64;
 /// After the last word: how long and how much is still read, so that unread bytes do not turn it into a reset.
@@ -165,20 +168,24 @@ impl<S: Socket, T: Sleep> Peer<S, T> {
         if !self.socket.poll_readable(cx) {
             return Ok(());
         }
-        let mut buffer = if self.rest.len() > COPY_MAX {
+        let read_bytes = self.seat.shared.read_bytes;
+        let mut buffer = if !self.is_joined || self.rest.len() > COPY_MAX {
             std::mem::take(&mut self.rest)
         } else {
             let mut buffer = std::mem::take(&mut scratch.input);
             buffer.extend_from_slice(&std::mem::take(&mut self.rest));
             buffer
         };
-        buffer.reserve(self.seat.shared.read_bytes);
+        buffer.reserve(if self.is_joined {
+            read_bytes
+        } else {
+            read_bytes.min(STRANGER_READ)
+        });
         let room = buffer.capacity() - buffer.len();
         let poll = self.socket.poll_read(cx, &mut buffer);
         if buffer.len() <= COPY_MAX {
             self.rest = BytesMut::from(&buffer[..]);
-            buffer.clear();
-            scratch.input = buffer;
+            keep_larger(&mut scratch.input, buffer);
         } else {
             self.rest = buffer;
         }
@@ -200,10 +207,7 @@ impl<S: Socket, T: Sleep> Peer<S, T> {
         if self.rest.len() <= COPY_MAX {
             let rest = BytesMut::from(&self.rest[..]);
             let buffer = std::mem::replace(&mut self.rest, rest);
-            if buffer.capacity() > COPY_MAX {
-                scratch.input = buffer;
-                scratch.input.clear();
-            }
+            keep_larger(&mut scratch.input, buffer);
         }
         Ok(())
     }
@@ -319,5 +323,13 @@ impl<S: Socket, T: Sleep> Peer<S, T> {
             }
             scratch.input.clear();
         }
+    }
+}
+
+/// Keeps one of two buffers for the next turn: the one that holds more.
+fn keep_larger(kept: &mut BytesMut, mut other: BytesMut) {
+    other.clear();
+    if other.capacity() > kept.capacity() {
+        *kept = other;
     }
 }

@@ -3,6 +3,7 @@
 //! All complete frames of a read are split off at once and walked; a frame costs no allocation here. What waits for
 //! the embedder's decision (SASL, open) is held in the machine, because no further read may come to wake it.
 
+use core::ops::Range;
 use core::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -20,8 +21,22 @@ use crate::types::DecodeError;
 const FRAME_HEADER: usize = 8;
 const TYPE_AMQP: u8 = 0;
 const TYPE_SASL: u8 = 1;
-/// Held input above which reading stops.
-const HELD_MAX: usize = 16 * 1024;
+/// Held input above which reading stops. Together with one more read it bounds what a stranger costs.
+const HELD_MAX: usize = 8 * 1024;
+
+/// Frames that came together.
+pub(super) struct Chunk {
+    pub(super) bytes: Bytes,
+    /// Memory that a slice of it keeps alive: the driver's buffer may be far larger than what was read into it.
+    pub(super) backing: usize,
+}
+
+impl Chunk {
+    /// A frame's body by itself, for what is kept longer than its turn: an open's fields live as long as the connection.
+    fn own(&self, body: Range<usize>) -> Bytes {
+        Bytes::copy_from_slice(self.bytes.get(body).unwrap_or_default())
+    }
+}
 
 /// A frame inside its chunk.
 #[derive(Clone, Copy)]
@@ -171,16 +186,17 @@ impl Connection {
             }
             return broken.is_some();
         }
-        let chunk = input.split_to(complete).freeze();
-        self.walk(&chunk);
+        let backing = input.capacity();
+        let bytes = input.split_to(complete).freeze();
+        self.walk(&Chunk { bytes, backing });
         true
     }
 
-    fn walk(&mut self, chunk: &Bytes) {
+    fn walk(&mut self, chunk: &Chunk) {
         let mut at = 0;
-        while let Some(start) = chunk.get(at..at + FRAME_HEADER) {
+        while let Some(start) = chunk.bytes.get(at..at + FRAME_HEADER) {
             if !self.state.is_listening() {
-                self.discard(&mut BytesMut::from(&chunk[at..]));
+                self.discard(&mut BytesMut::from(&chunk.bytes[at..]));
                 return;
             }
             let size = u32::from_be_bytes([start[0], start[1], start[2], start[3]]) as usize;
@@ -197,7 +213,7 @@ impl Connection {
         }
     }
 
-    fn on_frame(&mut self, chunk: &Bytes, frame: Frame) -> Result<(), Violation> {
+    fn on_frame(&mut self, chunk: &Chunk, frame: Frame) -> Result<(), Violation> {
         if matches!(
             self.state,
             State::MechanismsAwaited
@@ -205,7 +221,7 @@ impl Connection {
                 | State::SaslResponseAwaited
                 | State::OutcomeAwaited
         ) {
-            return self.on_sasl_frame(chunk, frame);
+            return self.on_sasl_frame(&chunk.own(frame.body..frame.end), frame);
         }
         if frame.kind != TYPE_AMQP {
             return Err(Violation::FrameType);
@@ -216,10 +232,10 @@ impl Connection {
             return self.check_progress();
         }
         if self.state == State::OpenAwaited {
-            return self.on_frame_before_open(chunk, frame);
+            return self.on_frame_before_open(&chunk.own(frame.body..frame.end));
         }
         let (performative, payload_at) =
-            match Performative::decode_within(chunk, frame.body..frame.end) {
+            match Performative::decode_within(&chunk.bytes, frame.body..frame.end) {
                 Ok(decoded) => decoded,
                 Err(DecodeError::EndWithoutCondition) => {
                     // Against part 2, 2.8.14, and RabbitMQ's client for Erlang does it. The session is over either way, so
@@ -236,7 +252,7 @@ impl Connection {
 
     fn on_performative(
         &mut self,
-        chunk: &Bytes,
+        chunk: &Chunk,
         frame: Frame,
         performative: Performative,
         payload_at: usize,
@@ -290,8 +306,8 @@ impl Connection {
         }
     }
 
-    fn on_frame_before_open(&mut self, chunk: &Bytes, frame: Frame) -> Result<(), Violation> {
-        match Performative::decode_within(chunk, frame.body..frame.end) {
+    fn on_frame_before_open(&mut self, body: &Bytes) -> Result<(), Violation> {
+        match Performative::decode(body) {
             Ok((Performative::Open(open), _)) => self.on_open(open),
             Ok((Performative::Close(close), _)) if self.side == Side::Client => {
                 self.on_close(close);
@@ -302,13 +318,12 @@ impl Connection {
         }
     }
 
-    fn on_sasl_frame(&mut self, chunk: &Bytes, frame: Frame) -> Result<(), Violation> {
+    fn on_sasl_frame(&mut self, body: &Bytes, frame: Frame) -> Result<(), Violation> {
         // Part 5, 5.3.1: an empty SASL frame is an irrecoverable error; the channel bytes are ignored.
         if frame.kind != TYPE_SASL || frame.body == frame.end {
             return Err(Violation::FrameType);
         }
-        let body = chunk.slice(frame.body..frame.end);
-        let (performative, _) = SaslPerformative::decode(&body).map_err(undecodable)?;
+        let (performative, _) = SaslPerformative::decode(body).map_err(undecodable)?;
         self.on_sasl(performative)
     }
 

@@ -87,6 +87,17 @@ impl DeliveryState {
         }
     }
 
+    /// The same state in memory of its own, and its encoded size. One that was read shares the buffer it came in.
+    pub(crate) fn detached(&self) -> (Self, usize) {
+        let mut buf = BytesMut::new();
+        self.write(&mut buf);
+        let bytes = buf.freeze();
+        let mut reader = Reader::new(&bytes);
+        let own = (reader.byte()).and_then(|first| Self::read(first, &mut reader, "state"));
+        // What was read once can be read again; should that be wrong, sharing is merely dear.
+        (own.unwrap_or_else(|_| self.clone()), bytes.len())
+    }
+
     fn read_received(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut fields = Fields::begin(reader)?;
         let section_number = fields

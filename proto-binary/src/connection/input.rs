@@ -13,8 +13,8 @@ use super::{Connection, Side, State};
 use crate::frame::{Head, Layout};
 use crate::opcode::Opcode;
 
-/// Held input above which reading stops.
-const HELD_MAX: usize = 16 * 1024;
+/// Held input above which reading stops. Together with one more read it bounds what a stranger costs.
+const HELD_MAX: usize = 8 * 1024;
 
 impl Connection {
     /// Takes what the peer sent. Whole frames are taken out of `input`, an unfinished one stays there for the next

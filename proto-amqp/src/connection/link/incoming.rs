@@ -11,11 +11,12 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::{Connection, LinkState};
 use crate::connection::event::Event;
 use crate::connection::ids::{IncomingId, LinkId, SessionId, is_after};
+use crate::connection::input::Chunk;
 use crate::connection::violation::Violation;
 use crate::performative::{DeliveryState, RcvSettleMode, Transfer};
 use crate::types::DeliveryTag;
 
-/// Payloads up to this size are copied, so that a small message never pins a read buffer.
+/// Payloads up to this size are copied, whatever they came in: that is cheaper than sharing.
 const COPY_MAX: usize = 4_096;
 
 /// A delivery that the other side may still have to settle.
@@ -76,9 +77,7 @@ impl Incoming {
 
     /// Bytes that count as unfinished.
     pub(super) fn bytes(&self) -> usize {
-        self.partial
-            .as_ref()
-            .map_or(0, |partial| partial.payload.len())
+        self.partial.as_ref().map_or(0, |partial| partial.bytes())
             + self.held.as_ref().map_or(0, |held| held.bytes)
     }
 }
@@ -101,8 +100,17 @@ struct Partial {
     is_ignored: bool,
     rcv_settle_mode: Option<RcvSettleMode>,
     state: Option<Box<DeliveryState>>,
+    /// What `state` takes.
+    state_len: usize,
     frames: u32,
     payload: BytesMut,
+}
+
+impl Partial {
+    /// Bytes that count as unfinished.
+    fn bytes(&self) -> usize {
+        self.payload.len() + self.state_len
+    }
 }
 
 impl Connection {
@@ -225,10 +233,12 @@ impl Connection {
             is_settled,
             is_ignored: transfer.resume,
             rcv_settle_mode: transfer.rcv_settle_mode,
-            state: transfer.state,
+            state: None,
+            state_len: 0,
             frames: 0,
             payload: BytesMut::new(),
         }));
+        self.keep_state(id, transfer.state)?;
         self.extend_partial(session, id, transfer.more, payload)
     }
 
@@ -264,7 +274,7 @@ impl Connection {
         }
         if transfer.aborted {
             // Part 2, 2.7.5: aborted messages are forgotten, whatever `more` says, and are settled by that.
-            self.partial_bytes.give_back(partial.payload.len());
+            self.partial_bytes.give_back(partial.bytes());
             let delivery_id = partial.id;
             incoming.partial = None;
             if let Some(known) = self.sessions.find_mut(session.0) {
@@ -274,13 +284,32 @@ impl Connection {
             return Ok(());
         }
         partial.is_settled |= transfer.settled.unwrap_or(false);
-        if transfer.state.is_some() {
-            partial.state = transfer.state;
-        }
         if transfer.rcv_settle_mode.is_some() {
             partial.rcv_settle_mode = transfer.rcv_settle_mode;
         }
+        self.keep_state(id, transfer.state)?;
         self.extend_partial(session, id, transfer.more, payload)
+    }
+
+    /// The state of a delivery in progress, the latest one, by itself and on the account.
+    fn keep_state(
+        &mut self,
+        id: LinkId,
+        state: Option<Box<DeliveryState>>,
+    ) -> Result<(), Violation> {
+        let Some(state) = state else {
+            return Ok(());
+        };
+        let link = self.links.find_mut(id.0).and_then(|link| link.incoming());
+        let Some(partial) = link.and_then(|incoming| incoming.partial.as_mut()) else {
+            return Ok(());
+        };
+        self.partial_bytes.give_back(partial.state_len);
+        (partial.state, partial.state_len) = (None, 0);
+        let (state, len) = state.detached();
+        self.partial_bytes.take(len)?;
+        (partial.state, partial.state_len) = (Some(Box::new(state)), len);
+        Ok(())
     }
 
     fn extend_partial(
@@ -322,7 +351,7 @@ impl Connection {
         let Some(done) = incoming.partial.take() else {
             return Ok(());
         };
-        self.partial_bytes.give_back(done.payload.len());
+        self.partial_bytes.give_back(done.bytes());
         if done.is_ignored {
             self.return_credit(id);
             return Ok(());
@@ -416,12 +445,16 @@ impl Connection {
     /// them, and whoever settles what it had no credit to send asked for no better. To serve them all the same, a link
     /// would have to live on behind its end, for clients that do not exist: those that start without credit (pyamqp)
     /// wait for our attach.
-    fn hold_delivery(&mut self, id: LinkId, event: Event) -> Result<(), Violation> {
-        let size = if let Event::Delivery { payload, .. } = &event {
-            payload.len()
-        } else {
-            0
-        };
+    fn hold_delivery(&mut self, id: LinkId, mut event: Event) -> Result<(), Violation> {
+        let mut size = 0;
+        if let Event::Delivery { payload, state, .. } = &mut event {
+            size = payload.len();
+            if let Some(state) = state {
+                let (own, len) = state.detached();
+                **state = own;
+                size += len;
+            }
+        }
         let incoming = self.links.find_mut(id.0).and_then(|link| link.incoming());
         let incoming = incoming.ok_or(Violation::TransferToSender)?;
         self.partial_bytes.take(size)?;
@@ -435,13 +468,13 @@ impl Connection {
 /// The payload of a frame inside the chunk that it was read in: copied or sliced only when it is kept.
 #[derive(Clone, Copy)]
 pub(in crate::connection) struct PayloadRef<'a> {
-    chunk: &'a Bytes,
+    chunk: &'a Chunk,
     start: usize,
     end: usize,
 }
 
 impl<'a> PayloadRef<'a> {
-    pub(in crate::connection) const fn new(chunk: &'a Bytes, start: usize, end: usize) -> Self {
+    pub(in crate::connection) const fn new(chunk: &'a Chunk, start: usize, end: usize) -> Self {
         Self { chunk, start, end }
     }
 
@@ -450,14 +483,15 @@ impl<'a> PayloadRef<'a> {
     }
 
     fn as_slice(self) -> &'a [u8] {
-        &self.chunk[self.start..self.end]
+        &self.chunk.bytes[self.start..self.end]
     }
 
+    /// Copied where a slice would keep more than twice its size alive: what a queue holds is counted by its payload.
     fn take(self) -> Bytes {
-        if self.len() <= COPY_MAX {
+        if self.len() <= COPY_MAX || self.len() < self.chunk.backing / 2 {
             Bytes::copy_from_slice(self.as_slice())
         } else {
-            self.chunk.slice(self.start..self.end)
+            self.chunk.bytes.slice(self.start..self.end)
         }
     }
 }

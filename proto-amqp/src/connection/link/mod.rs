@@ -140,13 +140,7 @@ impl Connection {
         } else {
             End::Incoming(Incoming::new(size_max))
         };
-        let id = self.insert_link(
-            session,
-            attach.name.clone(),
-            NO_SLOT,
-            LinkState::AttachSent,
-            end,
-        );
+        let id = self.insert_link(session, &attach.name, NO_SLOT, LinkState::AttachSent, end);
         let id = id.ok_or(UsageError::Exhausted)?;
         let Some(link) = self.links.find(id.0) else {
             return Err(UsageError::UnknownLink);
@@ -270,14 +264,15 @@ impl Connection {
     fn insert_link(
         &mut self,
         session: SessionId,
-        name: Str,
+        name: &Str,
         handle_in: u32,
         state: LinkState,
         end: End,
     ) -> Option<LinkId> {
         let key = self.links.insert(Link {
             session,
-            name,
+            // By itself: a name that shares the buffer it came in would keep all of that for as long as the link is there.
+            name: Str::from(name.as_str()),
             state,
             handle_in,
             handle_out: NO_SLOT,
@@ -377,7 +372,7 @@ impl Connection {
         let id = self
             .insert_link(
                 session,
-                attach.name.clone(),
+                &attach.name,
                 attach.handle,
                 LinkState::AttachReceived,
                 end,
