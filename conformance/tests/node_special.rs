@@ -1,5 +1,5 @@
 //! Cases that need a node of a special make, or a hand on it: ids that begin near 2^32, a full
-//! queue, a queue that is deleted under its consumer.
+//! queue, a queue that is deleted under its consumer, priorities.
 
 use qq_conformance::bed::node::{NodeBed, NodeOptions};
 use qq_conformance::kit::{Env, Kit, known};
@@ -257,4 +257,29 @@ fn a_delivery_in_crumbs() {
     assert_eq!(answer.condition(), "amqp:resource-limit-exceeded");
     p.cut();
     assert!(well(b.kit.bodies("q1"), &b.kit).is_empty());
+}
+
+/// 3.2.1-h: in a queue with priorities the higher ones are delivered first, each in its order; a message that names none
+/// has priority 4.
+#[test]
+fn higher_priorities_first() {
+    let queue = QueueSpec {
+        max_priority: 9,
+        ..QueueSpec::new("q1")
+    };
+    let mut b = bench(NodeOptions {
+        queues: vec![queue],
+        ..NodeOptions::default()
+    });
+    let given = [Some(1u8), Some(9), None, Some(0), Some(4), Some(9)];
+    let payloads = given.iter().enumerate().map(|(n, priority)| {
+        let header = priority.map(|priority| perf("header").with("priority", priority));
+        let mut payload = header.map(|h| h.value().bytes()).unwrap_or_default();
+        payload.extend(message::data(format!("m{n}").as_bytes()));
+        payload
+    });
+    let filled = b.kit.fill("q1", &payloads.collect::<Vec<_>>());
+    well(filled, &b.kit);
+    let expected = ["m1", "m5", "m2", "m4", "m0", "m3"];
+    assert_eq!(well(b.kit.bodies("q1"), &b.kit), expected);
 }

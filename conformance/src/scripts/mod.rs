@@ -15,6 +15,7 @@ mod outcome;
 mod performative;
 mod quirk;
 mod quirk_python;
+mod resume;
 mod routing;
 mod sasl;
 mod session;
@@ -54,6 +55,7 @@ pub fn all() -> Vec<Script> {
         quirk_python::SCRIPTS,
         haste::SCRIPTS,
         routing::SCRIPTS,
+        resume::SCRIPTS,
     ]
     .concat()
 }
