@@ -13,7 +13,7 @@ use crate::top::Context;
 use super::path;
 
 const COLUMNS: &[Column] = &[
-    Column::new("POSITION", "position", Number),
+    Column::new("POSITION", "position", Text),
     Column::new("ID", "id", Text),
     Column::new("STATE", "state", Text),
     Column::new("ATTEMPT", "attempt", Number),
