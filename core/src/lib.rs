@@ -10,5 +10,6 @@ pub mod node;
 pub mod planted;
 mod queue;
 pub mod route;
+pub mod schema;
 pub mod store;
 pub mod vocab;

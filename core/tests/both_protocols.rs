@@ -21,7 +21,9 @@ use qq_proto_amqp::performative::{
 use qq_proto_amqp::section::{Header, Properties, Sections, encode_message_annotations};
 use qq_proto_amqp::types::{DeliveryTag, Described, Map, Str, Symbol, Value};
 use qq_proto_binary::connection as binary;
-use qq_proto_binary::message::{ConsumeRequest, Message, NackRequest, PublishRequest};
+use qq_proto_binary::message::{
+    ConsumeRequest, Message, NackRequest, PublishRequest, SchemaRegisterRequest,
+};
 use qq_proto_binary::request::Request;
 
 const WALL_MS: i64 = 1_764_460_800_000;
@@ -169,6 +171,12 @@ impl Bench {
     }
 
     fn send_amqp(&mut self, payload: &Bytes) {
+        let state = self.state_of_amqp(payload);
+        assert_eq!(state, Some(DeliveryState::Accepted));
+    }
+
+    /// Sends a message and says what became of it.
+    fn state_of_amqp(&mut self, payload: &Bytes) -> Option<DeliveryState> {
         let link = self.link(true);
         let out = amqp::OutgoingDelivery {
             tag: DeliveryTag::new(b"1").expect("short"),
@@ -181,16 +189,10 @@ impl Bench {
         };
         self.amqp.send(link, out).expect("credit");
         self.settle();
-        let is_taken = std::iter::from_fn(|| self.amqp.poll_event()).any(|event| {
-            matches!(
-                event,
-                amqp::Event::Outcome {
-                    state: Some(DeliveryState::Accepted),
-                    ..
-                }
-            )
-        });
-        assert!(is_taken, "the message is accepted");
+        std::iter::from_fn(|| self.amqp.poll_event()).find_map(|event| match event {
+            amqp::Event::Outcome { state, .. } => state,
+            _ => None,
+        })
     }
 
     fn get_amqp(&mut self) -> Bytes {
@@ -475,4 +477,50 @@ fn other_bodies_are_delivered_as_they_are_encoded() {
         assert_eq!(got.headers["x-amqp-body"], kind);
         assert_eq!(got.headers.len(), 1);
     }
+}
+
+/// A schema refuses the same messages on both protocols, and names the same field.
+#[test]
+fn a_schema_holds_for_both_protocols() {
+    let mut bench = Bench::new();
+    let register = SchemaRegisterRequest {
+        queue: "q".into(),
+        proto_source:
+            "syntax = \"proto3\"; message M { repeated L l = 1; } message L { int32 n = 1; }".into(),
+        message_type: "M".into(),
+        ..SchemaRegisterRequest::default()
+    };
+    bench.ask_binary(&Request::SchemaRegister(register.into()));
+    // The second element of the list has a string where a number belongs.
+    let wrong = Bytes::from_static(&[0x0a, 0x00, 0x0a, 0x03, 0x0a, 0x01, 0x61]);
+    let text = "l[1].n: the wire type is length-delimited, and varint is wanted";
+    let data = section(0x75, Value::Binary(wrong.clone()));
+    let Some(DeliveryState::Rejected(Some(error))) = bench.state_of_amqp(&data) else {
+        panic!("it is rejected");
+    };
+    assert_eq!(error.condition.as_str(), "amqp:decode-error");
+    assert_eq!(
+        error.description.as_ref().map(|text| text.as_str()),
+        Some(text)
+    );
+    let info = error.info.expect("the field's path");
+    let path = (Value::Symbol(Symbol::from_static("path")), string("l[1].n"));
+    assert!(info.contains(&path), "{info:?}");
+    let publish = |payload: &Bytes| {
+        Request::Publish(PublishRequest {
+            queue: "q".into(),
+            payload: payload.clone(),
+            ..PublishRequest::default()
+        })
+    };
+    let told = bench.ask_binary(&publish(&wrong));
+    let [binary::Event::Refused { error, .. }] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(error.code, 5);
+    assert!(error.message.ends_with(text), "{}", error.message);
+    bench.send_amqp(&section(
+        0x75,
+        Value::Binary(Bytes::from_static(&[0x0a, 0x00])),
+    ));
 }

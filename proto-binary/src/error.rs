@@ -102,6 +102,8 @@ pub mod text {
     /// With code 5, followed by what the decoder says.
     pub const SCHEMA_MISMATCH_PREFIX: &str =
         "schema validation failed: message validation failed: ";
+    /// Why a schema was not registered comes behind it.
+    pub const SCHEMA_REFUSED_PREFIX: &str = "schema registration failed: ";
     /// With code 6.
     pub const SCHEMA_INVALID: &str = "schema registration failed: invalid descriptor";
     /// With code 6.

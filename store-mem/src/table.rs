@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use qq_core::broker::QueueSpec;
 use qq_core::route::{BindingSpec, ExchangeSpec};
+use qq_core::schema::SchemaVersion;
 use qq_core::store::{Fetch, Op, StoredMessage};
 use qq_core::vocab::{Message, QueueId, Seq};
 
@@ -59,6 +60,7 @@ pub(crate) struct Table {
     exchanges: BTreeMap<String, Arc<ExchangeSpec>>,
     /// In the order in which they were made.
     bindings: Vec<Arc<BindingSpec>>,
+    schemas: BTreeMap<(String, u32), Arc<SchemaVersion>>,
     queues: BTreeMap<QueueId, Queue>,
     bytes: usize,
 }
@@ -122,6 +124,13 @@ impl Table {
             }
             Op::Bound { spec } => self.bindings.push(Arc::clone(spec)),
             Op::Unbound { spec } => self.bindings.retain(|known| known != spec),
+            Op::SchemaRegistered { record } => {
+                let name = (record.subject.clone(), record.version);
+                self.schemas.insert(name, Arc::clone(record));
+            }
+            Op::SchemaForgotten { subject, version } => {
+                self.schemas.remove(&(subject.clone(), *version));
+            }
             Op::Enqueued(stored) => self.enqueue(stored),
             Op::Counted { queue, next } => {
                 if let Some(found) = self.queues.get_mut(queue) {
@@ -172,6 +181,10 @@ impl Table {
     /// Operations that make this table from an empty one.
     pub(crate) fn ops(&self) -> Vec<Op> {
         let mut ops = Vec::new();
+        for record in self.schemas.values() {
+            let record = Arc::clone(record);
+            ops.push(Op::SchemaRegistered { record });
+        }
         for spec in self.exchanges.values() {
             let spec = Arc::clone(spec);
             ops.push(Op::ExchangeDeclared { spec });

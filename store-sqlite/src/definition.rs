@@ -17,6 +17,8 @@ pub(crate) const COUNT: u8 = 2;
 pub(crate) const EXCHANGE: u8 = 3;
 /// A binding: in the same way.
 pub(crate) const BINDING: u8 = 4;
+/// A version of a schema: in the same way.
+pub(crate) const SCHEMA: u8 = 5;
 
 /// Appends the checksum, which covers kind and name.
 pub(crate) fn seal(kind: u8, name: u64, mut value: Vec<u8>) -> (Vec<u8>, u32) {

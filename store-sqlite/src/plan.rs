@@ -173,7 +173,9 @@ impl Book {
             Op::ExchangeDeclared { .. }
             | Op::ExchangeDeleted { .. }
             | Op::Bound { .. }
-            | Op::Unbound { .. } => self.take_topology(&op, plan),
+            | Op::Unbound { .. }
+            | Op::SchemaRegistered { .. }
+            | Op::SchemaForgotten { .. } => self.take_topology(&op, plan),
             Op::QueueDeclared { queue, spec } => {
                 self.end_removal(work);
                 let key = match self.index.queue(queue) {
@@ -211,6 +213,8 @@ impl Book {
             Op::ExchangeDeleted { name } => self.topology.delete(name),
             Op::Bound { spec } => Some(self.topology.bind(spec, key_next)),
             Op::Unbound { spec } => self.topology.unbind(spec),
+            Op::SchemaRegistered { record } => Some(self.topology.register(record, key_next)),
+            Op::SchemaForgotten { subject, version } => self.topology.forget(subject, *version),
             _ => None,
         };
         if let Some(Change { kind, key, value }) = change {

@@ -451,7 +451,12 @@ impl SqliteStore {
 
     /// Bindings last, when both their ends are there.
     fn replay_definitions(&self, each: &mut dyn FnMut(Op)) -> Result<(), StoreError> {
-        for kind in [definition::EXCHANGE, definition::QUEUE, definition::BINDING] {
+        for kind in [
+            definition::SCHEMA,
+            definition::EXCHANGE,
+            definition::QUEUE,
+            definition::BINDING,
+        ] {
             let mut select = self
                 .conn
                 .prepare("SELECT name, value FROM definition WHERE kind = ?1 ORDER BY name")

@@ -1,21 +1,23 @@
-//! Exchanges and bindings: rows of the definition table under numbers of the store's own, as queues have them.
+//! Exchanges, bindings and schemas: rows of the definition table under numbers of the store's own, as queues have them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use qq_core::route::{BindingSpec, ExchangeSpec};
+use qq_core::schema::SchemaVersion;
 use qq_core::store::Op;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::definition;
 
-/// Which number has which exchange or binding.
+/// Which number has which exchange, binding or version of a schema.
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
     exchanges: BTreeMap<String, u64>,
     /// By their whole definition, written down: it is their identity.
     bindings: BTreeMap<Vec<u8>, u64>,
+    schemas: BTreeMap<(String, u32), u64>,
 }
 
 /// A row that is to be written; without a value it is deleted.
@@ -48,6 +50,11 @@ pub(crate) fn read_op(kind: u8, value: &[u8]) -> Result<Op, String> {
     match kind {
         definition::EXCHANGE => Ok(Op::ExchangeDeclared { spec: read(value)? }),
         definition::BINDING => Ok(Op::Bound { spec: read(value)? }),
+        definition::SCHEMA => {
+            let record = SchemaVersion::read(value).map_err(|e| e.to_string())?;
+            let record = Arc::new(record);
+            Ok(Op::SchemaRegistered { record })
+        }
         _ => Err("a newer version wrote it".into()),
     }
 }
@@ -61,6 +68,10 @@ impl Topology {
         let before = match read_op(kind, value)? {
             Op::ExchangeDeclared { spec } => self.exchanges.insert(spec.name.clone(), key),
             Op::Bound { spec } => self.bindings.insert(write(&*spec), key),
+            Op::SchemaRegistered { record } => {
+                let name = (record.subject.clone(), record.version);
+                self.schemas.insert(name, key)
+            }
             _ => None,
         };
         match before {
@@ -97,6 +108,25 @@ impl Topology {
             .or_insert_with(|| take(key_next));
         let kind = definition::BINDING;
         Change { kind, key, value }
+    }
+
+    /// A version of a schema is there from now on.
+    pub(crate) fn register(&mut self, record: &SchemaVersion, key_next: &mut u64) -> Change {
+        let mut value = Vec::new();
+        record.write(&mut value);
+        let key = *self
+            .schemas
+            .entry((record.subject.clone(), record.version))
+            .or_insert_with(|| take(key_next));
+        let (kind, value) = (definition::SCHEMA, Some(value));
+        Change { kind, key, value }
+    }
+
+    /// A version of a schema is gone.
+    pub(crate) fn forget(&mut self, subject: &str, version: u32) -> Option<Change> {
+        let key = self.schemas.remove(&(subject.to_owned(), version))?;
+        let (kind, value) = (definition::SCHEMA, None);
+        Some(Change { kind, key, value })
     }
 
     /// A binding is gone.

@@ -9,6 +9,7 @@ use common::{Dir, Model, fetch, message};
 use proptest::prelude::*;
 use qq_core::broker::QueueSpec;
 use qq_core::route::{BindingSpec, Datum, ExchangeKind, ExchangeSpec, TypedDatum};
+use qq_core::schema::{Compatibility, SchemaVersion};
 use qq_core::store::{Batch, BatchId, Op, Store, StoredMessage};
 use qq_core::vocab::{QueueId, Seq};
 use qq_store_sqlite::SqliteStore;
@@ -181,9 +182,12 @@ impl Run {
         }
     }
 
-    /// Declares and deletes the same few exchanges and bindings again and again.
+    /// Declares and deletes the same few exchanges, bindings and schemas again and again.
     fn change_topology(&mut self, change: u8) {
         let number = change >> 2;
+        if number == 7 {
+            return self.change_schema(change & 3);
+        }
         let exchange = ExchangeSpec::new(format!("exchange {number}"), ExchangeKind::Headers);
         let mut binding = BindingSpec::to_queue(&exchange.name, "queue 1", "key");
         let share = f64::from(number) / 7.0;
@@ -209,6 +213,27 @@ impl Run {
             },
             2 => Op::Bound { spec },
             _ => Op::Unbound { spec },
+        });
+    }
+
+    fn change_schema(&mut self, change: u8) {
+        let (subject, version) = (format!("subject {}", change & 1), 1);
+        self.op(if change < 2 {
+            Op::SchemaRegistered {
+                record: Arc::new(SchemaVersion {
+                    subject,
+                    version,
+                    message_type: "shop.Order".to_owned(),
+                    descriptor: Bytes::from_static(b"\x0a\x00\xff"),
+                    source: (change == 0).then(|| "message".to_owned()),
+                    compatibility: Compatibility::ALL[usize::from(change)],
+                    refuses_unknown_fields: change == 1,
+                    registered_at_ms: -1,
+                    retired: [(("shop.Order".to_owned(), 7), "string".to_owned())].into(),
+                }),
+            }
+        } else {
+            Op::SchemaForgotten { subject, version }
         });
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use qq_core::broker::{Broker, BrokerConfig, Limits};
+use qq_core::schema::{Compatibility, RegistryLimits, SchemaMode};
 use qq_core::store::{StoreError, StoreFault};
 
 use crate::args::Args;
@@ -160,6 +161,19 @@ fn broker_config(config: &Config) -> BrokerConfig {
         auto_create_queues: config.defaults.auto_create_queues,
         auto_create_except: config.defaults.auto_create_except.0.clone(),
         auto_create_spec: config.auto_create_spec(),
+        schema_mode: match config.defaults.schema_mode.value() {
+            "strict" => SchemaMode::Strict,
+            _ => SchemaMode::Permissive,
+        },
+        schema_compatibility: Compatibility::ALL
+            .into_iter()
+            .find(|rule| rule.name() == config.defaults.schema_compatibility.value())
+            .unwrap_or_default(),
+        schema_limits: RegistryLimits {
+            versions_max: config.limits.schema_versions_max.to(),
+            subjects_max: config.limits.schemas_max.to(),
+            bytes_max: config.limits.schemas_max_bytes.to(),
+        },
         paging: None,
         linger: Duration::ZERO,
         hash_seed: random(),
@@ -280,7 +294,7 @@ mod tests {
             partial_bytes_node_max = 1\nframes_per_message_min = 1\nbytes_per_frame_min = 1\n\
             login_delay_min = \"0s\"\nlogin_delay_max = \"0s\"\nlogin_failures_per_minute_max = 1\ndisk_free_min = 0\nunanswered_max = 1\n\
             unanswered_bytes_max = 1\nunsent_bytes_max = \"1KiB\"\nslow_reader_timeout = \"10ms\"\nqueues_max = 1\n\
-            memory_max = \"1MiB\"\n";
+            schemas_max = 1\nschema_versions_max = 1\nschemas_max_bytes = \"1MiB\"\nmemory_max = \"1MiB\"\n";
         let highest = "[server]\nmax_frame_size = \"1MiB\"\nidle_timeout = \"24h\"\nio_threads = 256\n\
             drain_grace = \"1h\"\n[limits]\n\
             connections_max = 1_000_000\nconnections_per_ip_max = 1_000_000\nunauthenticated_max = 1_000_000\n\
@@ -293,7 +307,8 @@ mod tests {
             login_delay_min = \"10s\"\nlogin_delay_max = \"10s\"\nlogin_failures_per_minute_max = 10_000\n\
             disk_free_min = \"1048576GiB\"\n\
             unanswered_max = 1_000_000\nunanswered_bytes_max = \"4GiB\"\nunsent_bytes_max = \"4GiB\"\n\
-            slow_reader_timeout = \"24h\"\nqueues_max = 10_000_000\nmemory_max = \"1024GiB\"\n";
+            slow_reader_timeout = \"24h\"\nqueues_max = 10_000_000\n\
+            schemas_max = 1_000_000\nschema_versions_max = 10_000\nschemas_max_bytes = \"1024GiB\"\nmemory_max = \"1024GiB\"\n";
         for (text, connections, memory) in [(lowest, 1, 1 << 20), (highest, 1_000_000, 1 << 40)] {
             let source = Source {
                 path: "test".to_owned(),

@@ -37,7 +37,7 @@ pub(super) struct KeptQueue {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct State {
     pub(super) queues: BTreeMap<QueueId, KeptQueue>,
-    /// What declares the exchanges and bindings that are there.
+    /// What declares the exchanges, bindings and schemas that are there.
     topology: BTreeMap<String, Op>,
 }
 
@@ -64,6 +64,12 @@ impl State {
             Op::ExchangeDeleted { name } => self.undeclare(name)?,
             Op::Bound { spec } => self.declare(&format!("{spec:?}"), op)?,
             Op::Unbound { spec } => self.undeclare(&format!("{spec:?}"))?,
+            Op::SchemaRegistered { record } => {
+                self.declare(&format!("schema {} {}", record.subject, record.version), op)?;
+            }
+            Op::SchemaForgotten { subject, version } => {
+                self.undeclare(&format!("schema {subject} {version}"))?;
+            }
             Op::Enqueued(stored) => {
                 for (queue, seq) in &stored.places {
                     let kept = Kept {

@@ -145,6 +145,8 @@ pub struct QueueDetail {
     pub dead_letter_queue: Option<String>,
     /// The position that the next message gets.
     pub next_position: u64,
+    /// Its messages have a schema.
+    pub has_schema: bool,
 }
 
 #[derive(Serialize)]
@@ -168,7 +170,7 @@ impl Serialize for QueueDetail {
             max_size: spec.max_length,
             max_retries: spec.max_deliveries,
             failure_policy: spec.failure_policy,
-            has_schema: false,
+            has_schema: self.has_schema,
             dead_letter_queue: &self.dead_letter_queue,
             next_position: self.next_position,
             settings: spec,

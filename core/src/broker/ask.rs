@@ -28,11 +28,22 @@ impl Broker {
             Ask::Numbers { name } => self
                 .find_queue(conn, &name)
                 .map(|slot| Answer::Numbers(self.numbers(slot))),
+            Ask::SchemaRegister { candidate } => Ok(match self.register_schema(now, candidate) {
+                Ok(record) => Answer::SchemaRegistered(record),
+                Err(refused) => Answer::SchemaRefused(refused),
+            }),
+            Ask::SchemaFind { subject, version } => Ok(Answer::Schema(
+                self.schemas.version(&subject, version).cloned(),
+            )),
+            Ask::SchemaList => Ok(Answer::Schemas(self.schemas.list().collect())),
         };
         let answer = answered.unwrap_or_else(Answer::Refused);
         let is_change = matches!(
             answer,
-            Answer::Declared { is_new: true, .. } | Answer::Deleted { .. } | Answer::Purged { .. }
+            Answer::Declared { is_new: true, .. }
+                | Answer::Deleted { .. }
+                | Answer::Purged { .. }
+                | Answer::SchemaRegistered(_)
         );
         let notice = Notice::Answered {
             id,

@@ -29,6 +29,7 @@ mod pressure;
 mod publish;
 mod recover;
 mod routing;
+mod schema;
 mod settle;
 mod spec;
 mod subscription;
@@ -55,6 +56,7 @@ use slab::Slab;
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Queue};
 use crate::route::{Exchanges, QueueRef, TableLimits};
+use crate::schema::Registry;
 use crate::store::StoreEvent;
 use crate::vocab::{Command, ConnId, LinkKey, Notice, QueueId};
 use admin::{Asked, Asker, Jobs};
@@ -79,6 +81,9 @@ pub struct Broker {
     /// The queues that belong to one connection alone.
     exclusive: Map<ConnId, Vec<(usize, QueueId)>>,
     exchanges: Exchanges,
+    schemas: Registry,
+    /// Number of the next rule.
+    next_rule: u64,
     /// Where the message at hand goes.
     route: Vec<QueueRef>,
     links: Map<(LinkKey, Role), LinkOwner>,
@@ -140,6 +145,8 @@ impl Broker {
         };
         Self {
             exchanges: Exchanges::new(seed, limits),
+            schemas: Registry::default(),
+            next_rule: 1,
             route: Vec::new(),
             config,
             conns: Conns::default(),
@@ -220,8 +227,9 @@ impl Broker {
                     port,
                     ticket,
                     message,
+                    vetted,
                 } => {
-                    self.publish(now, at, slot, port, ticket, message);
+                    self.publish(now, at, slot, port, ticket, message, vetted);
                 }
                 Command::Settle {
                     port,

@@ -192,6 +192,7 @@ impl Broker {
                 let opened = ProducerOpened {
                     kind: NodeKind::Anonymous,
                     name: String::new(),
+                    rule: None,
                 };
                 return Ok((Target::Anonymous, opened));
             }
@@ -204,14 +205,13 @@ impl Broker {
             }
             other => self.resolve_queue(conn, port, other)?,
         };
-        let name = self.queues[queue].spec.name.clone();
-        Ok((
-            Target::Queue(queue),
-            ProducerOpened {
-                kind: NodeKind::Queue,
-                name,
-            },
-        ))
+        let found = &self.queues[queue];
+        let opened = ProducerOpened {
+            kind: NodeKind::Queue,
+            name: found.spec.name.clone(),
+            rule: found.rule.clone(),
+        };
+        Ok((Target::Queue(queue), opened))
     }
 
     fn resolve_exchange(
@@ -230,7 +230,12 @@ impl Broker {
             Target::Exchange { id, key }
         };
         let kind = NodeKind::Exchange;
-        Ok((target, ProducerOpened { kind, name }))
+        let opened = ProducerOpened {
+            kind,
+            name,
+            rule: None,
+        };
+        Ok((target, opened))
     }
 
     fn resolve_source(

@@ -9,7 +9,7 @@ use super::{Broker, Now, Overflow};
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Entry, NEVER_MS};
 use crate::store::{BatchId, Op, StoredMessage};
-use crate::vocab::{Cause, Message, Port, QueueId, Reason, Seq, Ticket, Verdict};
+use crate::vocab::{Cause, Message, Port, QueueId, Reason, RuleId, Seq, Ticket, Verdict};
 
 /// A time to live beyond this (about a hundred years) is none: it keeps deadlines far from the end of every clock.
 const TTL_MAX_MS: u64 = 100 * 366 * 24 * 3_600_000;
@@ -24,6 +24,10 @@ pub(super) enum Taken {
 
 impl Broker {
     /// Executes `Publish`.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the fields of one command, on the hottest path"
+    )]
     #[inline]
     pub(super) fn publish(
         &mut self,
@@ -33,6 +37,7 @@ impl Broker {
         port: Port,
         ticket: Ticket,
         message: Arc<Message>,
+        vetted: RuleId,
     ) {
         let Some(PortKind::Producer(slot)) = self.conns.conn(conn).port(port) else {
             return;
@@ -41,6 +46,10 @@ impl Broker {
             Target::Queue(queue) => Ok(Route::One(queue)),
             _ => self.decide_route(now.wall_ms, conn, slot, &message),
         };
+        let decided = decided.and_then(|route| {
+            self.vet(route, vetted, &message)?;
+            Ok(route)
+        });
         self.publisher = Some(self.conns.conn(conn).id);
         let taken = match decided {
             Ok(Route::One(queue)) => self.enqueue(now, at, queue, message),

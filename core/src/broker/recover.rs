@@ -37,6 +37,10 @@ impl Broker {
             Op::Unbound { spec } => {
                 self.exchanges.apply_unbind(&spec);
             }
+            Op::SchemaRegistered { record } => self.schemas.apply_registered(record, None),
+            Op::SchemaForgotten { subject, version } => {
+                self.schemas.apply_forgotten(&subject, version);
+            }
             Op::Enqueued(stored) => self.recover_message(&stored),
             Op::Counted { queue, next } => {
                 if let Some(&slot) = self.queue_slots.get(&queue)
@@ -128,6 +132,7 @@ impl Broker {
             self.arm(slot);
             self.note_use(slot);
         }
+        self.recover_schemas();
         let mut refusals = Vec::new();
         self.declare_configured(&mut refusals);
         for refusal in refusals {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::route::{BindingSpec, ExchangeSpec};
+use crate::schema::{Compatibility, RegistryLimits, SchemaMode};
 
 /// What a full queue does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,6 +116,12 @@ pub struct QueueSpec {
     /// How long duplicates are recognised, milliseconds.
     #[serde(default = "dedup_window_ms")]
     pub dedup_window_ms: u64,
+    /// The subject whose schema its messages have; none = that of its own name.
+    #[serde(default)]
+    pub schema: Option<String>,
+    /// Whether messages may do without a schema; none = as the broker's configuration says.
+    #[serde(default)]
+    pub schema_mode: Option<SchemaMode>,
 }
 
 fn yes() -> bool {
@@ -152,6 +159,8 @@ impl QueueSpec {
             lock_timeout_ms: None,
             single_active_consumer: false,
             dedup_window_ms: dedup_window_ms(),
+            schema: None,
+            schema_mode: None,
         }
     }
 }
@@ -241,6 +250,12 @@ pub struct BrokerConfig {
     /// Leave bodies that the store keeps to the store while they are far from their turn. Only for a store whose
     /// `Store::fetch` gives back what it was given; none keeps every body in memory.
     pub paging: Option<Paging>,
+    /// Whether messages may do without a schema, where a queue does not say.
+    pub schema_mode: SchemaMode,
+    /// What schemas are held to, where a registration does not say.
+    pub schema_compatibility: Compatibility,
+    /// Bounds of all schemas.
+    pub schema_limits: RegistryLimits,
     /// How long a settlement that nobody waits for may wait for company before it is persisted. A crash meanwhile gives
     /// the message out again, as one a moment earlier would have. Zero: not at all.
     pub linger: Duration,

@@ -54,6 +54,9 @@ impl QueueSpec {
         if self.max_priority > PRIORITY_LEVELS_MAX {
             return refuse(Reason::Invalid, "max_priority is 32 at most");
         }
+        if let Some(subject) = &self.schema {
+            Self::check_name(subject)?;
+        }
         if self.expires_ms == Some(0) {
             return refuse(Reason::Invalid, "expires_ms must be 1 at least");
         }
@@ -131,6 +134,8 @@ impl QueueSpec {
                 "dedup_window_ms",
                 self.dedup_window_ms == other.dedup_window_ms,
             ),
+            ("schema", self.schema == other.schema),
+            ("schema_mode", self.schema_mode == other.schema_mode),
         ]
         .into_iter()
         .find_map(|(field, is_same)| (!is_same).then_some(field))
@@ -253,6 +258,7 @@ impl Broker {
         let slot = self.queues.insert(Queue::new(id, spec));
         self.queue_names.insert(name, slot);
         self.queue_slots.insert(id, slot);
+        self.update_rule(slot);
         slot
     }
 }

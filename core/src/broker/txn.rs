@@ -20,7 +20,8 @@ use super::{Broker, Now, Overflow, quoted};
 use crate::queue::Clock;
 use crate::route::QueueRef;
 use crate::vocab::{
-    ConnId, DeliveryId, Message, Notice, Outcome, Port, Reason, Refusal, Ticket, TxnId, Verdict,
+    ConnId, DeliveryId, Message, Notice, Outcome, Port, Reason, Refusal, RuleId, Ticket, TxnId,
+    Verdict,
 };
 
 /// One part of a transaction.
@@ -81,6 +82,10 @@ impl Broker {
             Target::Queue(queue) => Ok(Route::One(queue)),
             _ => self.decide_route(now.wall_ms, conn, slot, &message),
         };
+        let decided = decided.and_then(|route| {
+            self.vet(route, RuleId::NONE, &message)?;
+            Ok(route)
+        });
         let key = (self.conns.conn(conn).id, txn);
         let verdict = match decided {
             Err(verdict) => verdict,
@@ -100,6 +105,7 @@ impl Broker {
             let txn = self.txns.entry(key).or_default();
             match &verdict {
                 Verdict::Rejected(reason) => txn.fail(*reason, text),
+                Verdict::Unfit(_) => txn.fail(Reason::Undecodable, text),
                 _ => txn.fail(Reason::NotFound, text),
             }
         }

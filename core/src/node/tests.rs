@@ -11,7 +11,7 @@ use crate::face::Face;
 use crate::store::StoreEvent;
 use crate::vocab::{
     Address, Command, ConnId, ConsumerSpec, DeliveryId, Envelope, Format, Message, Notice, Outcome,
-    Port, ProducerSpec, Refusal, Ticket,
+    Port, ProducerSpec, Refusal, RuleId, Ticket,
 };
 
 const A: ConnId = ConnId(1);
@@ -54,6 +54,7 @@ impl Script {
             port: Port(0),
             ticket: Ticket(self.tickets),
             message,
+            vetted: RuleId::NONE,
         });
         self.tickets += 1;
     }

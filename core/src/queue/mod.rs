@@ -26,6 +26,7 @@ use std::sync::Arc;
 use crate::admin::Totals;
 use crate::broker::{Overflow, QueueSpec};
 use crate::planted::{Bug, is_planted};
+use crate::schema::Rule;
 use crate::store::BatchId;
 use crate::vocab::{Cause, ConnId, LifetimePolicy, Port, QueueId};
 
@@ -45,6 +46,8 @@ pub(crate) struct Queue {
     /// The store knows it. What belongs to one connection alone cannot survive the process that has it.
     pub(crate) is_durable: bool,
     pub(crate) backlog: Backlog,
+    /// What it asks of messages.
+    pub(crate) rule: Option<Arc<Rule>>,
     /// The connection that holds it exclusively.
     pub(crate) owner: Option<ConnId>,
     /// It had a consumer at some time.
@@ -110,6 +113,7 @@ impl Queue {
             is_durable: spec.durable && !spec.exclusive,
             backlog: Backlog::with_levels(spec.max_priority),
             spec,
+            rule: None,
             owner: None,
             had_consumer: false,
             lifetime: None,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::broker::QueueSpec;
 use crate::route::{BindingSpec, ExchangeSpec};
+use crate::schema::SchemaVersion;
 use crate::vocab::{Message, QueueId, Seq};
 
 /// The number of a batch: counts up by one from 1 in the life of a process.
@@ -55,6 +56,18 @@ pub enum Op {
     Unbound {
         /// Which.
         spec: Arc<BindingSpec>,
+    },
+    /// A version of a schema exists from now on.
+    SchemaRegistered {
+        /// The whole of it; subject and version are its identity.
+        record: Arc<SchemaVersion>,
+    },
+    /// A version of a schema is gone.
+    SchemaForgotten {
+        /// Its subject.
+        subject: String,
+        /// Its number.
+        version: u32,
     },
     /// A message entered its queues.
     Enqueued(StoredMessage),

@@ -1,7 +1,10 @@
 //! What a face can ask about queues as a whole, and what it is answered.
 
+use std::sync::Arc;
+
 use super::Refusal;
 use crate::broker::QueueSpec;
+use crate::schema::{Candidate, SchemaRefused, SchemaSummary, SchemaVersion};
 
 /// A face's number for one question. Chosen by the face; the broker only hands it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +44,20 @@ pub enum Ask {
         /// The queue.
         name: String,
     },
+    /// Make a version of a schema. Answered by [`Answer::SchemaRegistered`] or [`Answer::SchemaRefused`].
+    SchemaRegister {
+        /// What it is.
+        candidate: Candidate,
+    },
+    /// A version of a schema. Answered by [`Answer::Schema`].
+    SchemaFind {
+        /// The subject.
+        subject: String,
+        /// The version; 0 = the newest.
+        version: u32,
+    },
+    /// Name all subjects. Answered by [`Answer::Schemas`].
+    SchemaList,
 }
 
 /// The numbers of one queue.
@@ -89,6 +106,14 @@ pub enum Answer {
         /// Until then, milliseconds since the Unix epoch.
         until_ms: i64,
     },
+    /// The version is there.
+    SchemaRegistered(Arc<SchemaVersion>),
+    /// Nothing was registered.
+    SchemaRefused(SchemaRefused),
+    /// The version that was asked for, if it exists.
+    Schema(Option<Arc<SchemaVersion>>),
+    /// All subjects, by the bytes of their names.
+    Schemas(Vec<SchemaSummary>),
     /// The queue exists with other settings; the text names the setting.
     Conflict(Refusal),
     /// The queue has consumers or messages and must not.

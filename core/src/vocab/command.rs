@@ -8,7 +8,7 @@ use crate::filter::FilterSpec;
 
 use crate::admin::{ConnAbout, ConnReport, Request};
 
-use super::{Address, Ask, AskId, DeliveryId, LockSpec, Message, Port, Ticket, TxnId};
+use super::{Address, Ask, AskId, DeliveryId, LockSpec, Message, Port, RuleId, Ticket, TxnId};
 
 /// The identity of a link across the node (AMQP 1.0 part 2, 2.6.1): a second link of the same key steals the first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -138,6 +138,8 @@ pub enum Command {
         ticket: Ticket,
         /// The message.
         message: Arc<Message>,
+        /// The rule of its queue that it was found to keep; the broker checks it against any other.
+        vetted: RuleId,
     },
     /// The consumer may have been sent up to `limit` deliveries since it opened (absolute, so it can also be lowered).
     Permit {

@@ -28,3 +28,12 @@ pub struct Seq(pub u64);
 /// The broker's number for one delivery to one port: counts up by one from 0 per port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeliveryId(pub u64);
+
+/// What a queue asks of its messages, by the number of its [`crate::schema::Rule`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RuleId(pub u64);
+
+impl RuleId {
+    /// Nothing is asked, or nothing was checked.
+    pub const NONE: Self = Self(0);
+}

@@ -21,7 +21,7 @@ pub use command::{
     TerminusDurability,
 };
 pub use death::{Cause, DEATHS_MAX, Death, Deaths};
-pub use ids::{ConnId, DeliveryId, Port, QueueId, Seq, Ticket, TxnId};
+pub use ids::{ConnId, DeliveryId, Port, QueueId, RuleId, Seq, Ticket, TxnId};
 pub use lock::LockSpec;
 pub use message::{Delay, Envelope, Format, Message, Wishes};
 pub use notice::{ConsumerOpened, Delivered, Notice, ProducerOpened, Verdict};

@@ -8,6 +8,7 @@ use super::{
     Answer, AskId, DeliveryId, Message, NodeKind, Port, QueueId, Reason, Refusal, Seq,
     SubscriptionSpec, Ticket, TxnId,
 };
+use crate::schema::{Rule, Unfit};
 
 /// What a producer got.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +17,9 @@ pub struct ProducerOpened {
     pub kind: NodeKind,
     /// The name of the node, for dynamic ones the one that was made.
     pub name: String,
+    /// What its queue asks of messages, so that they can be checked before they are published. Of exchanges the broker
+    /// checks them.
+    pub rule: Option<Arc<Rule>>,
 }
 
 /// What a consumer got: only what is in effect.
@@ -61,6 +65,8 @@ pub enum Verdict {
     Unroutable,
     /// Refused, with the reason.
     Rejected(Reason),
+    /// A queue does not take such messages.
+    Unfit(Box<Unfit>),
 }
 
 /// One thing that the broker tells a face. Notices of one connection are in order.
@@ -79,6 +85,13 @@ pub enum Notice {
         port: Port,
         /// What it got.
         opened: Box<ConsumerOpened>,
+    },
+    /// What the queue of a producer asks of messages has changed.
+    Ruled {
+        /// The producer.
+        port: Port,
+        /// From now on.
+        rule: Option<Arc<Rule>>,
     },
     /// The port could not be opened; it is gone.
     Refused {

@@ -16,7 +16,7 @@ use qq_core::face::{Face, FaceFactory, PeerInfo};
 use qq_core::store::{Batch, BatchId, Fetch, Op, Store, StoreError};
 use qq_core::vocab::{
     Address, Command, ConsumerSpec, DeliveryId, Envelope, Format, Message, Notice, Outcome, Port,
-    ProducerSpec, Refusal, Seq, Ticket, Verdict,
+    ProducerSpec, Refusal, RuleId, Seq, Ticket, Verdict,
 };
 use qq_runtime::{Clock, Config, Listener, Recovered, RuntimeError, Shutdown};
 
@@ -82,6 +82,7 @@ impl Echo {
             port: PRODUCER,
             ticket,
             message,
+            vetted: RuleId::NONE,
         });
     }
 

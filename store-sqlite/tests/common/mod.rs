@@ -224,6 +224,13 @@ impl Model {
             Op::Unbound { spec } => {
                 self.1.remove(&format!("{spec:?}"));
             }
+            Op::SchemaRegistered { record } => {
+                let name = format!("schema {} {}", record.subject, record.version);
+                self.1.insert(name, op.clone());
+            }
+            Op::SchemaForgotten { subject, version } => {
+                self.1.remove(&format!("schema {subject} {version}"));
+            }
             Op::Enqueued(stored) => {
                 for (id, seq) in &stored.places {
                     let Some(queue) = self.0.get_mut(id) else {

@@ -46,6 +46,9 @@ pub(crate) struct Limits {
     pub(crate) queues_max: Number,
     pub(crate) exchanges_max: Number,
     pub(crate) bindings_max: Number,
+    pub(crate) schemas_max: Number,
+    pub(crate) schema_versions_max: Number,
+    pub(crate) schemas_max_bytes: Size,
     pub(crate) memory_max: Maybe<Size>,
     pub(crate) disk_free_min: Maybe<Size>,
 }
@@ -88,6 +91,9 @@ impl Default for Limits {
             queues_max: Number::new(10_000, 1, 10_000_000),
             exchanges_max: Number::new(10_000, 4, 10_000_000),
             bindings_max: Number::new(1_000_000, 1, 100_000_000),
+            schemas_max: Number::new(10_000, 1, 1_000_000),
+            schema_versions_max: Number::new(100, 1, 10_000),
+            schemas_max_bytes: Size::new(64 << 20, 1 << 20, 1 << 40),
             memory_max: Maybe::unset(Size::new(1 << 30, MIB, TIB)),
             disk_free_min: Maybe::unset(Size::new(0, 0, 1024 * TIB)),
         }
@@ -263,6 +269,21 @@ impl Limits {
                 "bindings_max",
                 &mut self.bindings_max,
                 "bindings of the node",
+            ),
+            Key::new(
+                "schemas_max",
+                &mut self.schemas_max,
+                "names that schemas are registered under",
+            ),
+            Key::new(
+                "schema_versions_max",
+                &mut self.schema_versions_max,
+                "versions of a schema that are kept; the oldest goes when another one comes",
+            ),
+            Key::new(
+                "schemas_max_bytes",
+                &mut self.schemas_max_bytes,
+                "bytes of all versions of all schemas",
             ),
             Key::new(
                 "memory_max",

@@ -406,6 +406,8 @@ pub(crate) struct Defaults {
     pub(crate) failure_policy: Choice,
     pub(crate) lock_timeout: Maybe<Span>,
     pub(crate) dedup_window: Span,
+    pub(crate) schema_mode: Choice,
+    pub(crate) schema_compatibility: Choice,
 }
 
 impl Default for Defaults {
@@ -422,6 +424,8 @@ impl Default for Defaults {
             failure_policy: Choice::new("dlq", &["dlq", "drop", "infinite"]),
             lock_timeout: Maybe::unset(Span::new(30_000, 1_000, YEAR_MS)),
             dedup_window: Span::new(300_000, 1_000, YEAR_MS).or_off(),
+            schema_mode: Choice::new("permissive", &["permissive", "strict"]),
+            schema_compatibility: Choice::new("backward", &["none", "backward", "forward", "full"]),
         }
     }
 }
@@ -483,6 +487,16 @@ impl Defaults {
                 "dedup_window",
                 &mut self.dedup_window,
                 "how long duplicates are recognised",
+            ),
+            Key::new(
+                "schema_mode",
+                &mut self.schema_mode,
+                "messages are checked where there is a schema (permissive), or nothing can be published without one (strict)",
+            ),
+            Key::new(
+                "schema_compatibility",
+                &mut self.schema_compatibility,
+                "what a new version of a schema is held to where its registration does not say: the new version reads what the old one wrote (backward), the old one what the new one writes (forward), both (full) or nothing (none)",
             ),
         ]
     }

@@ -2,6 +2,7 @@
 
 use qq_core::broker::{Backoff, FailurePolicy, Overflow, QueueSpec};
 use qq_core::route::{self, BindingSpec, Datum, ExchangeKind, ExchangeSpec};
+use qq_core::schema::SchemaMode;
 use toml::de::DeValue;
 
 use super::amount::{Size, Span, parse_span_ms, show_span};
@@ -157,6 +158,7 @@ pub(crate) struct Queue {
     single_active_consumer: bool,
     dedup_window: Span,
     schema: Text,
+    schema_mode: Choice,
 }
 
 impl Queue {
@@ -181,6 +183,7 @@ impl Queue {
             single_active_consumer: false,
             dedup_window: defaults.dedup_window,
             schema: Text::default(),
+            schema_mode: Choice::new("default", &["default", "permissive", "strict"]),
         }
     }
 
@@ -263,7 +266,16 @@ impl Queue {
                 &mut self.dedup_window,
                 "how long duplicates are recognised",
             ),
-            Key::later("schema", &mut self.schema, "type that payloads must have"),
+            Key::new(
+                "schema",
+                &mut self.schema,
+                "the name under which the schema of its messages is registered; its own name when not set",
+            ),
+            Key::new(
+                "schema_mode",
+                &mut self.schema_mode,
+                "whether messages may do without a schema (permissive) or not (strict)",
+            ),
         ]
     }
 
@@ -292,6 +304,12 @@ impl Queue {
         spec.lock_timeout_ms = self.lock_timeout.value().map(Span::ms);
         spec.dead_letter_exchange = self.dead_letter_exchange.0.clone();
         spec.dead_letter_routing_key = self.dead_letter_routing_key.0.clone();
+        spec.schema = self.schema.0.clone();
+        spec.schema_mode = match self.schema_mode.value() {
+            "permissive" => Some(SchemaMode::Permissive),
+            "strict" => Some(SchemaMode::Strict),
+            _ => None,
+        };
         spec
     }
 }

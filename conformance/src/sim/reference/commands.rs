@@ -32,7 +32,7 @@ impl Reference {
                     return;
                 }
                 self.names.insert(id, name.clone());
-                self.queues.insert(name, Queue::new(id, spec, owner));
+                self.queues.insert(name, Queue::new(id, *spec, owner));
             }
             Input::Purged(name, count) => self.purge(&name, count),
             Input::Deleted(name) => self.delete(&name, None),
@@ -48,6 +48,7 @@ impl Reference {
                 port,
                 ticket,
                 message,
+                ..
             } => {
                 let is_refused = refused.contains(&(conn, port, ticket));
                 self.publish(now, (conn, port), ticket.0, message, is_refused);

@@ -26,7 +26,7 @@ pub(super) enum Input {
     /// That a connection is gone.
     Gone(ConnId),
     /// That a queue is to be there.
-    Declared(QueueSpec, QueueId, Option<ConnId>),
+    Declared(Box<QueueSpec>, QueueId, Option<ConnId>),
     /// That a queue is to be empty; it said how many messages went.
     Purged(String, usize),
     /// That a queue is to go.

@@ -111,6 +111,7 @@ impl Reference {
             Notice::Answered { .. }
             | Notice::Managed { .. }
             | Notice::Report { .. }
+            | Notice::Ruled { .. }
             | Notice::Pressure { .. } => {}
         }
     }

@@ -180,7 +180,7 @@ impl World {
                     .administer(now, |broker| broker.declare_queue(spec.clone(), Some(conn)))
                     .ok();
                 if let Some(id) = declared {
-                    inputs.push(Input::Declared(spec.clone(), id, Some(conn)));
+                    inputs.push(Input::Declared(Box::new(spec.clone()), id, Some(conn)));
                 }
             }
             if declared.is_some() {
@@ -218,7 +218,7 @@ impl World {
                 let declared =
                     node.administer(now, |broker| broker.declare_queue(spec.clone(), None));
                 match declared {
-                    Ok(id) => self.inputs.push(Input::Declared(spec, id, None)),
+                    Ok(id) => self.inputs.push(Input::Declared(Box::new(spec), id, None)),
                     Err(refusal) => self.broken.push(refusal.text),
                 }
             }

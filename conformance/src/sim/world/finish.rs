@@ -137,7 +137,7 @@ impl World {
             .as_mut()
             .map(|node| node.administer(now, |broker| broker.declare_queue(spec.clone(), None)));
         if let Some(Ok(id)) = declared {
-            let input = super::Input::Declared(spec.clone(), id, None);
+            let input = super::Input::Declared(Box::new(spec.clone()), id, None);
             self.inputs.push(input);
         }
         self.after_node();

@@ -114,7 +114,7 @@ impl World {
         broker.recovered(now);
         for spec in self.plan.queues.clone() {
             match broker.declare_queue(spec.clone(), None) {
-                Ok(id) => self.inputs.push(Input::Declared(spec, id, None)),
+                Ok(id) => self.inputs.push(Input::Declared(Box::new(spec), id, None)),
                 Err(refusal) => self
                     .broken
                     .push(format!("after recovery: {}", refusal.text)),

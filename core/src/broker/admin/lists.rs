@@ -45,6 +45,10 @@ impl Broker {
             row: queue.row(),
             dead_letter_queue: self.queue_names.contains_key(own.as_str()).then_some(own),
             next_position: queue.backlog.next_seq(),
+            has_schema: queue
+                .rule
+                .as_ref()
+                .is_some_and(|rule| rule.request.is_some()),
         }
     }
 

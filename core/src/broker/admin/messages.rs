@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::publish::Taken;
+use super::super::routing::Route;
 use super::super::{Broker, Now, quoted};
 use super::jobs::Work;
 use super::{Asker, Done};
@@ -10,7 +11,7 @@ use crate::admin::{PEEK_MAX, PublishTo, Reply, Why};
 use crate::filter::MessageView;
 use crate::queue::{Clock, Entry};
 use crate::route::Routed;
-use crate::vocab::{Message, Reason, Refusal, Verdict};
+use crate::vocab::{Message, Reason, Refusal, RuleId, Verdict};
 
 impl Broker {
     pub(super) fn manage_publish(
@@ -34,7 +35,8 @@ impl Broker {
                     let reason = Reason::Locked;
                     return Err(Refusal { reason, text });
                 }
-                self.enqueue(now, at, slot, message)
+                self.vet(Route::One(slot), RuleId::NONE, &message)
+                    .and_then(|()| self.enqueue(now, at, slot, message))
             }
             (None, Some(key)) => self.publish_by_exchange(now, at, &name, &key, message)?,
             (None, None) => return Err(super::missing("queue", &name)),
@@ -48,6 +50,10 @@ impl Broker {
                     "a queue or the broker is full; {} took nothing",
                     quoted(&name)
                 ),
+            }),
+            Err(Verdict::Unfit(unfit)) => Err(Refusal {
+                reason: Reason::Undecodable,
+                text: unfit.to_string(),
             }),
             Err(Verdict::Accepted | Verdict::Unroutable) => {
                 self.tally.unroutable += 1;
@@ -74,7 +80,9 @@ impl Broker {
             .route(id, key.as_bytes(), &headers, &mut queues);
         self.route = queues;
         Ok(match routed {
-            Routed::Queues => self.enqueue_all(now, at, &message),
+            Routed::Queues => self
+                .vet(Route::Many, RuleId::NONE, &message)
+                .and_then(|()| self.enqueue_all(now, at, &message)),
             Routed::Unroutable | Routed::Gone => Err(Verdict::Unroutable),
         })
     }

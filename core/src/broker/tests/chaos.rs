@@ -13,7 +13,7 @@ use crate::broker::{BrokerConfig, Event, Limits, Overflow, Paging, QueueSpec};
 use crate::store::StoreEvent;
 use crate::vocab::{
     Address, Command, ConnId, ConsumerSpec, DeliveryId, Envelope, LifetimePolicy, Notice, Outcome,
-    Port, ProducerSpec, SubscriptionSpec, Ticket, Verdict,
+    Port, ProducerSpec, RuleId, SubscriptionSpec, Ticket, Verdict,
 };
 
 const PAGING: Paging = Paging {
@@ -222,6 +222,7 @@ impl Chaos {
             port,
             ticket: Ticket(ticket),
             message: message(&text, envelope),
+            vetted: RuleId::NONE,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::broker::{Action, Broker, BrokerConfig, Event, FailurePolicy, Now, Que
 use crate::store::{Batch, BatchId, Fetch, Op, StoreEvent};
 use crate::vocab::{
     Address, Command, ConnId, ConsumerSpec, Delivered, DeliveryId, Envelope, Format, LinkKey,
-    Message, Notice, Outcome, Port, ProducerSpec, QueueId, Seq, Ticket, Verdict,
+    Message, Notice, Outcome, Port, ProducerSpec, QueueId, RuleId, Seq, Ticket, Verdict,
 };
 
 pub(super) struct Rig {
@@ -318,6 +318,7 @@ impl Rig {
             port,
             ticket: Ticket(*ticket - 1),
             message,
+            vetted: RuleId::NONE,
         }
     }
 

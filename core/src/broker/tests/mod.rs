@@ -28,6 +28,7 @@ mod priority;
 mod random;
 mod recovery;
 mod routing;
+mod schemas;
 mod smoke;
 mod subscriptions;
 mod txn;

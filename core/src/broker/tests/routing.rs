@@ -47,6 +47,7 @@ fn targets_are_what_their_address_says() {
     let as_queue = Ok(ProducerOpened {
         kind: NodeKind::Queue,
         name: "q".to_owned(),
+        rule: None,
     });
     assert_eq!(opened(&mut rig, named("q")), as_queue);
     assert_eq!(opened(&mut rig, Address::Queue("q".to_owned())), as_queue);
@@ -54,6 +55,7 @@ fn targets_are_what_their_address_says() {
         let as_exchange = Ok(ProducerOpened {
             kind: NodeKind::Exchange,
             name: name.to_owned(),
+            rule: None,
         });
         assert_eq!(opened(&mut rig, exchange(name, None)), as_exchange);
         assert_eq!(opened(&mut rig, exchange(name, Some("k"))), as_exchange);
@@ -61,11 +63,13 @@ fn targets_are_what_their_address_says() {
     let as_exchange = Ok(ProducerOpened {
         kind: NodeKind::Exchange,
         name: "amq.topic".to_owned(),
+        rule: None,
     });
     assert_eq!(opened(&mut rig, named("amq.topic")), as_exchange);
     let anonymous = Ok(ProducerOpened {
         kind: NodeKind::Anonymous,
         name: String::new(),
+        rule: None,
     });
     assert_eq!(opened(&mut rig, Address::Anonymous), anonymous);
     for unknown in [

@@ -29,6 +29,7 @@ fn stage(rig: &mut Rig, port: Port, txn: TxnId, name: &str, envelope: Envelope) 
         port,
         ticket,
         message,
+        ..
     } = rig.next_publish(A, port, message(name, envelope))
     else {
         panic!("a publish");

@@ -295,6 +295,7 @@ impl AmqpFace {
                         .detach(entry.link, true, Some(refusal::error_of(&refusal)));
                 }
             }
+            Notice::Ruled { port, rule } => self.on_ruled(port, rule),
             // Nothing was asked.
             Notice::Answered { .. } | Notice::Managed { .. } => {}
             Notice::Report { ticket } => self.report(ticket),

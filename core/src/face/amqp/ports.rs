@@ -4,11 +4,13 @@
 //! the floor, and a look-up is one index.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use qq_proto_amqp::connection::{IncomingId, LinkId};
 use qq_proto_amqp::performative::Attach;
 
+use crate::schema::Rule;
 use crate::vocab::Port;
 
 const SLOT_BITS: u32 = 12;
@@ -36,6 +38,8 @@ pub(super) struct Producer {
     pub(super) attach: PendingAttach,
     /// The node's name, for error texts.
     pub(super) name: String,
+    /// What the node asks of messages.
+    pub(super) rule: Option<Arc<Rule>>,
     /// The peer takes `released` as an outcome.
     pub(super) takes_released: bool,
     /// Ticket of the front of `unanswered`.

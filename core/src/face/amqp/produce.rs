@@ -1,19 +1,19 @@
 //! Links on which the peer sends: publishes up, verdicts and credit down.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use qq_proto_amqp::condition;
 use qq_proto_amqp::connection::{IncomingId, LinkId};
-use qq_proto_amqp::performative::{Attach, DeliveryState};
-use qq_proto_amqp::section::SectionError;
+use qq_proto_amqp::performative::{AmqpError, Attach, DeliveryState};
 
 use super::attach::{RELEASED, has_outcome, producer_reply, producer_spec};
 use super::ports::{PortState, Producer, Unanswered};
 use super::txn::id_of;
 use super::{AmqpFace, publish, refusal};
 use crate::broker::Now;
-use crate::vocab::{Command, Port, ProducerOpened, Reason, Ticket, TxnId, Verdict};
+use crate::schema::Rule;
+use crate::vocab::{Command, Port, ProducerOpened, Reason, RuleId, Ticket, TxnId, Verdict};
 
 impl AmqpFace {
     pub(super) fn open_producer(&mut self, link: LinkId, attach: Box<Attach>) {
@@ -25,6 +25,7 @@ impl AmqpFace {
             takes_released: has_outcome(&attach, &RELEASED),
             attach: Some(attach),
             name: String::new(),
+            rule: None,
             first_ticket: 0,
             unanswered: VecDeque::new(),
             credit: 0,
@@ -48,6 +49,7 @@ impl AmqpFace {
             return;
         };
         producer.name.clone_from(&opened.name);
+        producer.rule.clone_from(&opened.rule);
         let reply = producer_reply(&attach, opened, self.config.connection.message_size_max);
         // Fails only when the connection is closing: nobody waits for the answer.
         let _ = self.conn.accept_link(link, reply);
@@ -87,9 +89,19 @@ impl AmqpFace {
             Ok(message) => message,
             Err(error) => {
                 self.fail_txn(txn);
-                return self.refuse_message(link, port, delivery, &error);
+                let error = refusal::of_section(&error);
+                return self.refuse_message(link, port, delivery, error);
             }
         };
+        let mut vetted = RuleId::NONE;
+        // What belongs to a transaction the broker checks, which has to remember that it failed.
+        if let (Some(rule), None) = (&producer.rule, txn) {
+            if let Err(unfit) = rule.check_message(&message) {
+                let error = refusal::of_unfit(&unfit, &producer.name);
+                return self.refuse_message(link, port, delivery, error);
+            }
+            vetted = rule.id;
+        }
         let cost = u32::try_from(message.cost()).unwrap_or(u32::MAX);
         let ticket = Ticket(producer.first_ticket + producer.unanswered.len() as u64);
         producer.unanswered.push_back(Unanswered {
@@ -106,6 +118,7 @@ impl AmqpFace {
                 port,
                 ticket,
                 message,
+                vetted,
             },
             Some(txn) => Command::Stage {
                 port,
@@ -116,21 +129,22 @@ impl AmqpFace {
         });
     }
 
-    /// A message that is not one: rejected; where the sender settled it and so cannot hear that, the link goes.
+    pub(super) fn on_ruled(&mut self, port: Port, rule: Option<Arc<Rule>>) {
+        if let Some(entry) = self.ports.entry(port)
+            && let PortState::Producer(producer) = &mut entry.state
+        {
+            producer.rule = rule;
+        }
+    }
+
+    /// A message that is none, or none for its queue: rejected; where the sender settled it and so cannot hear that, the link goes.
     fn refuse_message(
         &mut self,
         link: LinkId,
         port: Port,
         delivery: Option<IncomingId>,
-        error: &SectionError,
+        error: AmqpError,
     ) {
-        let text = error.to_string();
-        let condition = if error.is_not_implemented() {
-            condition::NOT_IMPLEMENTED
-        } else {
-            condition::DECODE_ERROR
-        };
-        let error = refusal::error(condition, &text);
         match delivery {
             Some(delivery) => {
                 self.settle_incoming(delivery, DeliveryState::Rejected(Some(Box::new(error))));
@@ -249,6 +263,9 @@ fn state_of(verdict: &Verdict, producer: &Producer) -> DeliveryState {
             Reason::NotFound,
             &producer.name,
         )))),
+        Verdict::Unfit(unfit) => {
+            DeliveryState::Rejected(Some(Box::new(refusal::of_unfit(unfit, &producer.name))))
+        }
         Verdict::Rejected(reason) => {
             DeliveryState::Rejected(Some(Box::new(refusal::rejection(*reason, &producer.name))))
         }

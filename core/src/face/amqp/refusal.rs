@@ -2,8 +2,10 @@
 
 use qq_proto_amqp::condition;
 use qq_proto_amqp::performative::AmqpError;
+use qq_proto_amqp::section::SectionError;
 use qq_proto_amqp::types::{Str, Symbol, Value};
 
+use crate::schema::Unfit;
 use crate::vocab::{Reason, Refusal};
 
 pub(super) fn condition_of(reason: Reason) -> Symbol {
@@ -35,6 +37,16 @@ pub(super) fn error(condition: Symbol, text: &str) -> AmqpError {
     }
 }
 
+/// The error of a message that is not one.
+pub(super) fn of_section(fault: &SectionError) -> AmqpError {
+    let condition = if fault.is_not_implemented() {
+        condition::NOT_IMPLEMENTED
+    } else {
+        condition::DECODE_ERROR
+    };
+    error(condition, &fault.to_string())
+}
+
 /// The error of a rejected message: its info names queue and reason for programs.
 pub(super) fn rejection(reason: Reason, node: &str) -> AmqpError {
     let (key, text) = match reason {
@@ -52,17 +64,30 @@ pub(super) fn rejection(reason: Reason, node: &str) -> AmqpError {
         _ => ("refused", "the broker refused the message"),
     };
     AmqpError {
-        condition: condition_of(reason),
-        description: Some(Str::from(text)),
-        info: Some(vec![
-            (
-                Value::Symbol(Symbol::from_static("queue")),
-                Value::Str(Str::from(node)),
-            ),
-            (
-                Value::Symbol(Symbol::from_static("reason")),
-                Value::Str(Str::from(key)),
-            ),
-        ]),
+        info: Some(vec![entry("queue", node), entry("reason", key)]),
+        ..error(condition_of(reason), text)
+    }
+}
+
+fn entry(key: &'static str, text: &str) -> (Value, Value) {
+    (
+        Value::Symbol(Symbol::from_static(key)),
+        Value::Str(Str::from(text)),
+    )
+}
+
+/// The error of a message that its queue does not take: its info names the field for programs.
+pub(super) fn of_unfit(unfit: &Unfit, node: &str) -> AmqpError {
+    let (condition, key) = match unfit {
+        Unfit::NoSchema => (condition::PRECONDITION_FAILED, "schema-required"),
+        Unfit::NoBody | Unfit::Mismatch { .. } => (condition::DECODE_ERROR, "schema"),
+    };
+    let mut info = vec![entry("queue", node), entry("reason", key)];
+    if !unfit.path().is_empty() {
+        info.push(entry("path", unfit.path()));
+    }
+    AmqpError {
+        info: Some(info),
+        ..error(condition, &unfit.to_string())
     }
 }

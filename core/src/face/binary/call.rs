@@ -4,6 +4,7 @@
 //! their correlation id; one that nobody waits for any more is dropped. Nothing of it holds up the connection.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use qq_proto_binary::connection::ReplyTo;
@@ -17,6 +18,7 @@ use super::publish::Whose;
 use super::{BinaryFace, refusal};
 use crate::broker::Now;
 use crate::face::mapping::{CORRELATION_ID, REPLY_TO};
+use crate::schema::Rule;
 use crate::vocab::{
     Address, Command, ConsumerSpec, Delivered, Envelope, Format, LifetimePolicy, LockSpec, Message,
     Outcome, Port, Refusal, SubscriptionSpec,
@@ -48,6 +50,10 @@ pub(super) struct Calls {
 struct Waiting {
     reply_to: ReplyTo,
     due: Duration,
+    /// The queue that was called.
+    queue: String,
+    /// What that asks of answers, once the broker has the call.
+    rule: Option<Arc<Rule>>,
 }
 
 impl Calls {
@@ -61,10 +67,10 @@ impl Calls {
         self.by_due.first().map(|(due, _)| *due)
     }
 
-    fn take(&mut self, correlation: &str) -> Option<ReplyTo> {
+    fn take(&mut self, correlation: &str) -> Option<Waiting> {
         let waiting = self.waiting.remove(correlation)?;
         self.by_due.remove(&(waiting.due, correlation.to_owned()));
-        Some(waiting.reply_to)
+        Some(waiting)
     }
 }
 
@@ -82,7 +88,12 @@ impl BinaryFace {
             .saturating_add(Duration::from_millis(u64::from(timeout_ms)));
         let correlation = self.ids.next(now.wall_ms);
         self.calls.by_due.insert((due, correlation.clone()));
-        let waiting = Waiting { reply_to, due };
+        let waiting = Waiting {
+            reply_to,
+            due,
+            queue: call.queue.clone(),
+            rule: None,
+        };
         self.calls.waiting.insert(correlation.clone(), waiting);
         match self.calls.queue.clone() {
             Some(queue) => self.send_call(now, &queue, correlation, call),
@@ -142,6 +153,10 @@ impl BinaryFace {
             headers,
             ..PublishRequest::default()
         };
+        let vetted = match self.vet(&call.queue, &publish.payload) {
+            Ok(vetted) => vetted,
+            Err((code, text)) => return self.refuse_call(&correlation, code, &text),
+        };
         let message_id = self.ids.next(now.wall_ms);
         let message = Message {
             envelope: Envelope {
@@ -151,7 +166,7 @@ impl BinaryFace {
             format: Format::Binary,
             payload: stored::of_publish(&publish, &message_id, now.wall_ms),
         };
-        self.send(call.queue, message, Whose::Call(correlation));
+        self.send(call.queue, message, vetted, Whose::Call(correlation));
     }
 
     pub(super) fn on_call_answer(&mut self, delivered: &Delivered) {
@@ -177,21 +192,38 @@ impl BinaryFace {
             .flatten()
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
-        let reply_to = headers
+        let waiting = headers
             .get(CORRELATION_ID)
             .and_then(|correlation| self.calls.take(correlation));
-        if let Some(reply_to) = reply_to {
-            let response = CallResponse {
-                payload: stored.payload(),
-                headers,
-            };
-            self.reply(reply_to, &Reply::Called(response));
+        let Some(waiting) = waiting else {
+            return;
+        };
+        let payload = stored.payload();
+        let rule = waiting.rule.or_else(|| self.rule_of(&waiting.queue));
+        let asked = rule.as_ref().and_then(|rule| rule.reply.as_ref());
+        if let Some(Err(unfit)) = asked.map(|asked| asked.check(&payload)) {
+            let text = format!("{}the answer: {unfit}", text::SCHEMA_MISMATCH_PREFIX);
+            return self.refuse(waiting.reply_to, ErrorCode::SchemaMismatch, &text);
+        }
+        let response = CallResponse { payload, headers };
+        self.reply(waiting.reply_to, &Reply::Called(response));
+    }
+
+    /// The broker has a call: what its queue asks of answers is known from now on.
+    pub(super) fn note_call_sent(&mut self, correlation: &str) {
+        let Some(waiting) = self.calls.waiting.get(correlation) else {
+            return;
+        };
+        let queue = waiting.queue.clone();
+        let rule = self.rule_of(&queue);
+        if let Some(waiting) = self.calls.waiting.get_mut(correlation) {
+            waiting.rule = rule;
         }
     }
 
     pub(super) fn refuse_call(&mut self, correlation: &str, code: ErrorCode, text: &str) {
-        if let Some(reply_to) = self.calls.take(correlation) {
-            self.refuse(reply_to, code, text);
+        if let Some(waiting) = self.calls.take(correlation) {
+            self.refuse(waiting.reply_to, code, text);
         }
     }
 

@@ -7,6 +7,7 @@
 //! | `held`, `settle` | deliveries without an answer; ACK, NACK, EXTEND_VISIBILITY and time-outs |
 //! | `call` | CALL: a request, and the answer that comes to a queue of its own |
 //! | `queue` | QUEUE_DECLARE and its relatives |
+//! | `schema` | SCHEMA_REGISTER, SCHEMA_GET and SCHEMA_LIST; what queues ask of messages |
 //! | `ids` | message ids for those who bring none |
 //! | `refusal` | the broker's refusals in the protocol's words |
 //! | `ports` | producers and consumers by their number |
@@ -23,6 +24,7 @@ mod publish;
 mod queue;
 mod refusal;
 mod report;
+mod schema;
 mod settle;
 
 #[cfg(test)]
@@ -37,7 +39,6 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use qq_proto_binary::connection::{Config, Connection, Event, ReplyTo, Side, Token};
 use qq_proto_binary::error::{ErrorCode, text};
-use qq_proto_binary::message::SchemaListResponse;
 use qq_proto_binary::reply::Reply;
 use qq_proto_binary::request::Request;
 use slab::Slab;
@@ -105,6 +106,8 @@ pub struct BinaryFace {
     /// Publishes without an answer, and their bytes.
     unanswered: usize,
     unanswered_bytes: usize,
+    /// Some queue may ask something of its messages.
+    has_rules: bool,
     is_pressed: bool,
     /// When the peer is to hear that its token was wrong.
     denial_due: Option<Duration>,
@@ -134,6 +137,7 @@ impl BinaryFace {
             thirsty: Vec::new(),
             unanswered: 0,
             unanswered_bytes: 0,
+            has_rules: false,
             is_pressed: false,
             denial_due: None,
             is_described: false,
@@ -174,16 +178,9 @@ impl BinaryFace {
             Request::Heartbeat(_) => {
                 self.refuse(reply_to, ErrorCode::NotFound, text::MEMBER_NOT_FOUND);
             }
-            Request::SchemaList => {
-                self.reply(reply_to, &Reply::SchemaList(SchemaListResponse::default()));
-            }
-            Request::SchemaGet(_) => {
-                self.refuse(reply_to, ErrorCode::SchemaMissing, text::SCHEMA_NOT_FOUND);
-            }
-            Request::SchemaRegister(_) => {
-                let text = "schema registration failed: this broker does not offer schemas yet";
-                self.refuse(reply_to, ErrorCode::SchemaRefused, text);
-            }
+            Request::SchemaList => self.on_schema_list(reply_to),
+            Request::SchemaGet(get) => self.on_schema_get(reply_to, *get),
+            Request::SchemaRegister(register) => self.on_schema_register(reply_to, *register),
             Request::CommitOffset(_) => {
                 self.refuse(reply_to, ErrorCode::NotFound, text::STREAM_NOT_FOUND);
             }
@@ -260,7 +257,9 @@ impl BinaryFace {
             Notice::Settled { port, first, last } => self.on_settled(port, first, last),
             Notice::LockLost { port, first, last } => self.on_lock_lost(port, first, last),
             // Publishes went ahead of it.
-            Notice::ProducerOpened { .. } | Notice::Drained { .. } => {}
+            Notice::ProducerOpened { port, opened } => self.on_ruled(port, opened.rule),
+            Notice::Ruled { port, rule } => self.on_ruled(port, rule),
+            Notice::Drained { .. } => {}
             // The protocol has no transactions.
             Notice::Discharged { .. } => {}
             Notice::ConsumerOpened { port, opened } => {

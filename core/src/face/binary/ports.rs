@@ -2,10 +2,12 @@
 //! is gone fall on the floor.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use qq_proto_binary::connection::ReplyTo;
 
 use super::publish::Unanswered;
+use crate::schema::Rule;
 use crate::vocab::{LockSpec, Port};
 
 const SLOT_BITS: u32 = 12;
@@ -15,6 +17,8 @@ const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
 #[derive(Debug)]
 pub(super) struct Producer {
     pub(super) queue: String,
+    /// What the queue asks of messages, as far as the broker has said.
+    pub(super) rule: Option<Arc<Rule>>,
     /// Ticket of the front of `unanswered`.
     pub(super) first_ticket: u64,
     /// By ticket; none for those that have their verdict while an older one has not.

@@ -12,8 +12,8 @@ use super::ports::{PortState, Producer};
 use super::{BinaryFace, refusal};
 use crate::broker::Now;
 use crate::vocab::{
-    Address, Command, Delay, Envelope, Format, Message, Port, ProducerSpec, Refusal, Ticket,
-    Verdict, Wishes,
+    Address, Command, Delay, Envelope, Format, Message, Port, ProducerSpec, Refusal, RuleId,
+    Ticket, Verdict, Wishes,
 };
 
 /// Part 3, 3.2.1 of AMQP: the priority of a message that names none.
@@ -52,17 +52,21 @@ pub(super) struct Batch {
 }
 
 /// A reason not to try a publish at all.
-type Obstacle = (ErrorCode, String);
+pub(super) type Obstacle = (ErrorCode, String);
 
 impl BinaryFace {
     pub(super) fn on_publish(&mut self, now: Now, reply_to: ReplyTo, mut publish: PublishRequest) {
         if let Err((code, text)) = self.check_publish(&publish) {
             return self.refuse(reply_to, code, &text);
         }
+        let vetted = match self.vet(&publish.queue, &publish.payload) {
+            Ok(vetted) => vetted,
+            Err((code, text)) => return self.refuse(reply_to, code, &text),
+        };
         let message_id = self.id_of(now, &mut publish);
         let message = message_of(now, &publish, &message_id);
         let whose = Whose::One(reply_to, message_id);
-        self.send(publish.queue, message, whose);
+        self.send(publish.queue, message, vetted, whose);
     }
 
     pub(super) fn on_publish_batch(
@@ -79,16 +83,20 @@ impl BinaryFace {
             left: count + 1,
         });
         for (at, mut publish) in request.messages.into_iter().enumerate() {
-            if let Err((code, text)) = self.check_publish(&publish) {
-                self.end_part(key, at, Some((code, &text)));
-                continue;
-            }
+            let checked = self.check_publish(&publish);
+            let vetted = match checked.and_then(|()| self.vet(&publish.queue, &publish.payload)) {
+                Ok(vetted) => vetted,
+                Err((code, text)) => {
+                    self.end_part(key, at, Some((code, &text)));
+                    continue;
+                }
+            };
             let message_id = self.id_of(now, &mut publish);
             let message = message_of(now, &publish, &message_id);
             if let Some(batch) = self.batches.get_mut(key) {
                 batch.results[at].message_id = message_id;
             }
-            self.send(publish.queue, message, Whose::Part(key, at));
+            self.send(publish.queue, message, vetted, Whose::Part(key, at));
         }
         self.finish_part(key);
     }
@@ -116,7 +124,7 @@ impl BinaryFace {
     }
 
     /// Hands a message to the broker.
-    pub(super) fn send(&mut self, queue: String, message: Message, whose: Whose) {
+    pub(super) fn send(&mut self, queue: String, message: Message, vetted: RuleId, whose: Whose) {
         let port = match self.producers.get(&queue) {
             Some(port) => *port,
             None => match self.open_producer(queue) {
@@ -141,6 +149,7 @@ impl BinaryFace {
             port,
             ticket,
             message: message.share(),
+            vetted,
         });
     }
 
@@ -153,6 +162,7 @@ impl BinaryFace {
         }
         let port = self.ports.insert(PortState::Producer(Producer {
             queue: queue.clone(),
+            rule: None,
             first_ticket: 0,
             unanswered: std::collections::VecDeque::new(),
         }));
@@ -212,6 +222,7 @@ impl BinaryFace {
                 producer.first_ticket += 1;
             }
             if let Some(unanswered) = unanswered {
+                let refused = refused.as_ref().map(|(code, text)| (*code, &**text));
                 self.end_unanswered(unanswered, refused);
             }
         }
@@ -240,7 +251,7 @@ impl BinaryFace {
             }
             (Whose::One(reply_to, _), Some((code, text))) => self.refuse(reply_to, code, text),
             (Whose::Part(key, at), refused) => self.end_part(key, at, refused),
-            (Whose::Call(_), None) => {}
+            (Whose::Call(correlation), None) => self.note_call_sent(&correlation),
             (Whose::Call(correlation), Some((code, text))) => {
                 self.refuse_call(&correlation, code, text);
             }

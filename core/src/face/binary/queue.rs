@@ -1,7 +1,7 @@
 //! Whole queues: QUEUE_DECLARE, QUEUE_DELETE, QUEUE_PURGE, QUEUE_LIST and QUEUE_STATS.
 
 use qq_proto_binary::connection::ReplyTo;
-use qq_proto_binary::error::ErrorCode;
+use qq_proto_binary::error::{ErrorCode, text};
 use qq_proto_binary::message::{
     ExtendVisibilityResponse, Overflow as WireOverflow, QueueDeclareRequest, QueueDeclareResponse,
     QueueDeleteRequest, QueueDeleteResponse, QueueInfo, QueueKind, QueueListResponse,
@@ -9,7 +9,7 @@ use qq_proto_binary::message::{
 };
 use qq_proto_binary::reply::Reply;
 
-use super::BinaryFace;
+use super::{BinaryFace, refusal, schema};
 use crate::broker::{Backoff, Overflow, QueueSpec};
 use crate::vocab::{Answer, Ask, AskId, Command};
 
@@ -52,7 +52,7 @@ impl BinaryFace {
         self.ask(reply_to, Ask::Numbers { name: stats.queue });
     }
 
-    fn ask(&mut self, reply_to: ReplyTo, ask: Ask) {
+    pub(super) fn ask(&mut self, reply_to: ReplyTo, ask: Ask) {
         let id = self.await_answer(reply_to);
         self.commands.push(Command::Ask {
             id,
@@ -107,6 +107,16 @@ impl BinaryFace {
             Answer::Extended { until_ms } => Reply::Extended(ExtendVisibilityResponse {
                 new_visible_at: until_ms,
             }),
+            Answer::SchemaRegistered(version) => schema::reply_of(&version, false),
+            Answer::Schema(Some(version)) => schema::reply_of(&version, true),
+            Answer::Schemas(all) => schema::list_of(all),
+            Answer::Schema(None) => {
+                return self.refuse(reply_to, ErrorCode::SchemaMissing, text::SCHEMA_NOT_FOUND);
+            }
+            Answer::SchemaRefused(refused) => {
+                let text = refusal::of_schema(&refused);
+                return self.refuse(reply_to, ErrorCode::SchemaRefused, &text);
+            }
             Answer::Conflict(refusal) => {
                 return self.refuse(reply_to, ErrorCode::Conflict, &refusal.text);
             }

@@ -2,6 +2,9 @@
 
 use qq_proto_binary::error::{ErrorCode, text};
 
+use std::borrow::Cow;
+
+use crate::schema::{Fault, SchemaRefused, Unfit};
 use crate::vocab::{Reason, Verdict};
 
 pub(super) const fn code_of(reason: Reason) -> ErrorCode {
@@ -18,10 +21,17 @@ pub(super) const fn code_of(reason: Reason) -> ErrorCode {
 }
 
 /// What is refused of a publish; none when it was taken.
-pub(super) const fn of_verdict(verdict: &Verdict) -> Option<(ErrorCode, &'static str)> {
+pub(super) fn of_verdict(verdict: &Verdict) -> Option<(ErrorCode, Cow<'static, str>)> {
     Some(match verdict {
         Verdict::Accepted => return None,
-        Verdict::Unroutable => (ErrorCode::QueueNotFound, "no queue takes this message"),
+        Verdict::Unroutable => (
+            ErrorCode::QueueNotFound,
+            Cow::Borrowed("no queue takes this message"),
+        ),
+        Verdict::Unfit(unfit) => {
+            let (code, text) = of_unfit(unfit);
+            (code, Cow::Owned(text))
+        }
         Verdict::Rejected(reason) => {
             let words = match reason {
                 Reason::LimitExceeded => text::QUEUE_FULL,
@@ -30,9 +40,34 @@ pub(super) const fn of_verdict(verdict: &Verdict) -> Option<(ErrorCode, &'static
                 Reason::Shutdown => "the broker is going down",
                 _ => "the broker refused the message",
             };
-            (code_of(*reason), words)
+            (code_of(*reason), Cow::Borrowed(words))
         }
     })
+}
+
+/// What is wrong with a message for its queue.
+pub(super) fn of_unfit(unfit: &Unfit) -> (ErrorCode, String) {
+    match unfit {
+        Unfit::NoSchema => (ErrorCode::SchemaMissing, text::SCHEMA_REQUIRED.to_owned()),
+        _ => (
+            ErrorCode::SchemaMismatch,
+            format!("{}{unfit}", text::SCHEMA_MISMATCH_PREFIX),
+        ),
+    }
+}
+
+/// Why a source is no schema.
+pub(super) fn of_fault(fault: &Fault) -> String {
+    match fault {
+        Fault::TooLarge(why) => format!("{}too large: {why}", text::SCHEMA_REFUSED_PREFIX),
+        Fault::Invalid(why) => format!("{}: {why}", text::SCHEMA_INVALID),
+        Fault::TypeNotFound(why) => format!("{}: {why}", text::SCHEMA_TYPE_UNKNOWN),
+    }
+}
+
+/// Why a schema is not registered.
+pub(super) fn of_schema(refused: &SchemaRefused) -> String {
+    format!("{}{}", text::SCHEMA_REFUSED_PREFIX, refused.text)
 }
 
 /// The text for what is in the protocol and not in this broker.

@@ -1,12 +1,13 @@
 //! AMQP sections as a record of the binary protocol.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use qq_proto_amqp::section::{BodyKind, SectionRange, Sections};
 use qq_proto_amqp::types::{Map, Value};
 use qq_proto_binary::stored::{self, Parts};
 
 use super::text::text_of;
 use super::{BODY, CORRELATION_ID, DEDUP_ID, REPLY_TO};
+use crate::schema::octets;
 
 /// The record of a message. `fallback_id` is its id where the sender gave none, since nobody could acknowledge it by
 /// its id otherwise. None: these are no sections.
@@ -74,32 +75,4 @@ fn map_at(message: &Bytes, section: Option<&SectionRange>) -> Map {
         Ok((Value::Map(map), _)) => map,
         _ => Map::new(),
     }
-}
-
-/// The contents of data sections in a row. A single one, which is what everybody sends, is not copied.
-fn octets(sections: &Bytes) -> Option<Bytes> {
-    let mut rest = sections.clone();
-    let mut first: Option<Bytes> = None;
-    let mut joined = BytesMut::new();
-    while !rest.is_empty() {
-        let (value, len) = Value::decode(&rest).ok()?;
-        let Value::Described(section) = value else {
-            return None;
-        };
-        let Value::Binary(octets) = section.value else {
-            return None;
-        };
-        if len == sections.len() {
-            return Some(octets);
-        }
-        match first.take() {
-            None if joined.is_empty() => first = Some(octets),
-            earlier => {
-                joined.extend_from_slice(&earlier.unwrap_or_default());
-                joined.extend_from_slice(&octets);
-            }
-        }
-        rest = rest.slice(len..);
-    }
-    Some(first.unwrap_or_else(|| joined.freeze()))
 }

@@ -5,6 +5,7 @@ mod calls;
 mod consume;
 mod publish;
 mod queues;
+mod schemas;
 mod token;
 
 use std::collections::VecDeque;

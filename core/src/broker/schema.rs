@@ -1,0 +1,165 @@
+//! Schemas as state of the broker: registrations become operations, queues get rules, messages keep them.
+//!
+//! A rule goes to the faces of a queue's producers, which check messages before they publish them and say which rule
+//! they checked. The broker compares that number with the queue's: it checks itself what came with another one, be it
+//! through an exchange or because the rule changed meanwhile. So nothing gets into a queue that does not keep its rule.
+
+use std::sync::Arc;
+
+use super::conn::PortKind;
+use super::routing::Route;
+use super::{Broker, Now};
+use crate::schema::{
+    Candidate, Registration, Registry, Rule, SchemaMode, SchemaRefused, SchemaVersion, is_exempt,
+};
+use crate::store::Op;
+use crate::vocab::{Message, Notice, Port, RuleId, Verdict};
+
+/// What a subject's name ends with that has the schema of the answers to calls.
+const REPLY: &str = ".reply";
+
+impl Broker {
+    /// Registers a version of a schema. It holds for what is published from now on.
+    ///
+    /// # Errors
+    /// See [`SchemaRefused`]; nothing changed then.
+    pub fn register_schema(
+        &mut self,
+        now: Now,
+        candidate: Candidate,
+    ) -> Result<Arc<SchemaVersion>, SchemaRefused> {
+        let config = &self.config;
+        let Registration {
+            record,
+            schema,
+            forgets,
+        } = self.schemas.decide_register(
+            candidate,
+            config.schema_compatibility,
+            &config.schema_limits,
+            now.wall_ms,
+        )?;
+        if let Some(version) = forgets {
+            self.forget_version(record.subject.clone(), version);
+        }
+        self.gate.add(Op::SchemaRegistered {
+            record: Arc::clone(&record),
+        });
+        self.schemas
+            .apply_registered(Arc::clone(&record), Some(schema));
+        self.update_rules(&record.subject);
+        Ok(record)
+    }
+
+    /// Deletes a subject with all its versions; says how many there were.
+    pub fn delete_schema(&mut self, subject: &str) -> usize {
+        let versions = self.schemas.history(subject).iter();
+        let versions: Vec<u32> = versions.map(|known| known.version).collect();
+        for version in &versions {
+            self.forget_version(subject.to_owned(), *version);
+        }
+        self.update_rules(subject);
+        versions.len()
+    }
+
+    /// All schemas.
+    #[must_use]
+    pub fn schemas(&self) -> &Registry {
+        &self.schemas
+    }
+
+    fn forget_version(&mut self, subject: String, version: u32) {
+        self.schemas.apply_forgotten(&subject, version);
+        self.gate.add(Op::SchemaForgotten { subject, version });
+    }
+
+    /// Ends the recovery of schemas: they are compiled, and queues get their rules.
+    pub(super) fn recover_schemas(&mut self) {
+        self.schemas.restore();
+        let slots: Vec<usize> = self.queues.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.update_rule(slot);
+        }
+    }
+
+    /// Gives a new rule to the queues that follow a subject. Walks all queues: schemas seldom change.
+    fn update_rules(&mut self, subject: &str) {
+        let of_calls = subject.strip_suffix(REPLY);
+        let concerned: Vec<usize> = self
+            .queues
+            .iter()
+            .filter(|(_, queue)| {
+                let own = queue.spec.schema.as_deref().unwrap_or(&queue.spec.name);
+                own == subject || of_calls == Some(own)
+            })
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in concerned {
+            self.update_rule(slot);
+        }
+    }
+
+    /// Gives a queue its rule, and tells the producers when it is another one.
+    pub(super) fn update_rule(&mut self, slot: usize) {
+        let queue = &self.queues[slot];
+        let spec = &queue.spec;
+        let subject = spec.schema.as_deref().unwrap_or(&spec.name);
+        let request = self.schemas.active(subject);
+        let reply = self.schemas.active(&format!("{subject}{REPLY}"));
+        let mode = spec.schema_mode.unwrap_or(self.config.schema_mode);
+        let is_strict = mode == SchemaMode::Strict && !is_exempt(&spec.name);
+        let is_any = request.is_some() || reply.is_some() || is_strict;
+        let before = queue.rule.as_ref();
+        if before.is_none() && !is_any {
+            return;
+        }
+        let rule = is_any.then(|| {
+            Arc::new(Rule {
+                id: RuleId(self.next_rule),
+                request: request.cloned(),
+                reply: reply.cloned(),
+                is_strict,
+            })
+        });
+        self.next_rule += 1;
+        self.queues[slot].rule.clone_from(&rule);
+        let told: Vec<(usize, Port)> = self.queues[slot]
+            .producers
+            .iter()
+            .map(|at| (self.producers[*at].conn, self.producers[*at].port))
+            .collect();
+        for (conn, port) in told {
+            debug_assert!(matches!(
+                self.conns.conn(conn).port(port),
+                Some(PortKind::Producer(_))
+            ));
+            let rule = rule.clone();
+            self.conns.tell(conn, Notice::Ruled { port, rule });
+        }
+    }
+
+    /// Whether the queues of a route take a message; `vetted` is the rule that its face found it to keep.
+    #[inline]
+    pub(super) fn vet(
+        &self,
+        route: Route,
+        vetted: RuleId,
+        message: &Message,
+    ) -> Result<(), Verdict> {
+        match route {
+            Route::One(slot) => vet_for(self.queues[slot].rule.as_ref(), vetted, message),
+            Route::Many => self
+                .route
+                .iter()
+                .try_for_each(|to| vet_for(self.queues[to.slot].rule.as_ref(), vetted, message)),
+        }
+    }
+}
+
+#[inline]
+fn vet_for(rule: Option<&Arc<Rule>>, vetted: RuleId, message: &Message) -> Result<(), Verdict> {
+    match rule {
+        Some(rule) if rule.id != vetted => rule.check_message(message).map_err(Verdict::Unfit),
+        _ => Ok(()),
+    }
+}
