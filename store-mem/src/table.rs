@@ -52,6 +52,8 @@ struct Queue {
     spec: Arc<QueueSpec>,
     next: Seq,
     messages: BTreeMap<Seq, Kept>,
+    /// Where named readers go on.
+    offsets: BTreeMap<String, Seq>,
 }
 
 /// See the module.
@@ -104,6 +106,7 @@ impl Table {
                     spec: Arc::clone(spec),
                     next: Seq(0),
                     messages: BTreeMap::new(),
+                    offsets: BTreeMap::new(),
                 };
                 self.queues.entry(*queue).or_insert(fresh);
             }
@@ -144,6 +147,18 @@ impl Table {
                             self.bytes -= cost(&gone.stored.message);
                         }
                     }
+                }
+            }
+            Op::OffsetStored {
+                queue,
+                reader,
+                next,
+            } => {
+                if let Some(found) = self.queues.get_mut(queue) {
+                    match next {
+                        Some(next) => found.offsets.insert(reader.clone(), *next),
+                        None => found.offsets.remove(reader),
+                    };
                 }
             }
             Op::Returned { queue, seq, .. } => {
@@ -198,6 +213,11 @@ impl Table {
             }
             let next = queue.next;
             ops.push(Op::Counted { queue: *id, next });
+            ops.extend(queue.offsets.iter().map(|(reader, next)| Op::OffsetStored {
+                queue: *id,
+                reader: reader.clone(),
+                next: Some(*next),
+            }));
         }
         for spec in &self.bindings {
             let spec = Arc::clone(spec);

@@ -20,6 +20,9 @@ pub(crate) const BINDING: u8 = 4;
 /// A version of a schema: in the same way.
 pub(crate) const SCHEMA: u8 = 5;
 
+/// The position of a named reader of a stream: in the same way.
+pub(crate) const OFFSET: u8 = 9;
+
 /// Appends the checksum, which covers kind and name.
 pub(crate) fn seal(kind: u8, name: u64, mut value: Vec<u8>) -> (Vec<u8>, u32) {
     let crc = value_crc(kind, name, &value);

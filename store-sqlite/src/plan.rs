@@ -175,7 +175,8 @@ impl Book {
             | Op::Bound { .. }
             | Op::Unbound { .. }
             | Op::SchemaRegistered { .. }
-            | Op::SchemaForgotten { .. } => self.take_topology(&op, plan),
+            | Op::SchemaForgotten { .. }
+            | Op::OffsetStored { .. } => self.take_topology(&op, plan),
             Op::QueueDeclared { queue, spec } => {
                 self.end_removal(work);
                 let key = match self.index.queue(queue) {
@@ -200,6 +201,9 @@ impl Book {
                     }
                     self.define(definition::QUEUE, deleted.key, None, plan);
                     self.define(definition::COUNT, deleted.key, None, plan);
+                    for gone in self.topology.forget_readers(queue) {
+                        self.define(gone.kind, gone.key, None, plan);
+                    }
                 }
             }
         }
@@ -215,6 +219,13 @@ impl Book {
             Op::Unbound { spec } => self.topology.unbind(spec),
             Op::SchemaRegistered { record } => Some(self.topology.register(record, key_next)),
             Op::SchemaForgotten { subject, version } => self.topology.forget(subject, *version),
+            Op::OffsetStored {
+                queue,
+                reader,
+                next,
+            } if self.index.queue(*queue).is_some() => {
+                self.topology.store_offset(*queue, reader, *next, key_next)
+            }
             _ => None,
         };
         if let Some(Change { kind, key, value }) = change {

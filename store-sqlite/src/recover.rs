@@ -449,13 +449,14 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Bindings last, when both their ends are there.
+    /// Bindings and the positions of readers last, when what they name is there.
     fn replay_definitions(&self, each: &mut dyn FnMut(Op)) -> Result<(), StoreError> {
         for kind in [
             definition::SCHEMA,
             definition::EXCHANGE,
             definition::QUEUE,
             definition::BINDING,
+            definition::OFFSET,
         ] {
             let mut select = self
                 .conn

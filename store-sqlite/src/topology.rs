@@ -1,4 +1,5 @@
-//! Exchanges, bindings and schemas: rows of the definition table under numbers of the store's own, as queues have them.
+//! Exchanges, bindings, schemas and the positions of named readers: rows of the definition table under numbers of the
+//! store's own, as queues have them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,18 +7,42 @@ use std::sync::Arc;
 use qq_core::route::{BindingSpec, ExchangeSpec};
 use qq_core::schema::SchemaVersion;
 use qq_core::store::Op;
+use qq_core::store::codec::{Reader, put_varint};
+use qq_core::vocab::{QueueId, Seq};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::definition;
 
-/// Which number has which exchange, binding or version of a schema.
+/// Which number has which exchange, binding, reader or version of a schema.
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
     exchanges: BTreeMap<String, u64>,
     /// By their whole definition, written down: it is their identity.
     bindings: BTreeMap<Vec<u8>, u64>,
     schemas: BTreeMap<(String, u32), u64>,
+    readers: BTreeMap<(QueueId, String), u64>,
+}
+
+/// The value of a reader's row without its checksum.
+fn write_offset(queue: QueueId, reader: &str, next: Seq) -> Vec<u8> {
+    let mut value = Vec::new();
+    put_varint(&mut value, queue.0);
+    put_varint(&mut value, next.0);
+    value.extend_from_slice(reader.as_bytes());
+    value
+}
+
+fn read_offset(value: &[u8]) -> Result<Op, String> {
+    let mut reader = Reader::new(value);
+    let queue = reader.varint().map_err(|e| e.to_string())?;
+    let next = reader.varint().map_err(|e| e.to_string())?;
+    let name = std::str::from_utf8(reader.rest()).map_err(|e| e.to_string())?;
+    Ok(Op::OffsetStored {
+        queue: QueueId(queue),
+        reader: name.to_owned(),
+        next: Some(Seq(next)),
+    })
 }
 
 /// A row that is to be written; without a value it is deleted.
@@ -55,6 +80,7 @@ pub(crate) fn read_op(kind: u8, value: &[u8]) -> Result<Op, String> {
             let record = Arc::new(record);
             Ok(Op::SchemaRegistered { record })
         }
+        definition::OFFSET => read_offset(value),
         _ => Err("a newer version wrote it".into()),
     }
 }
@@ -72,6 +98,7 @@ impl Topology {
                 let name = (record.subject.clone(), record.version);
                 self.schemas.insert(name, key)
             }
+            Op::OffsetStored { queue, reader, .. } => self.readers.insert((queue, reader), key),
             _ => None,
         };
         match before {
@@ -127,6 +154,43 @@ impl Topology {
         let key = self.schemas.remove(&(subject.to_owned(), version))?;
         let (kind, value) = (definition::SCHEMA, None);
         Some(Change { kind, key, value })
+    }
+
+    /// A reader goes on at a position, or is forgotten.
+    pub(crate) fn store_offset(
+        &mut self,
+        queue: QueueId,
+        reader: &str,
+        next: Option<Seq>,
+        key_next: &mut u64,
+    ) -> Option<Change> {
+        let kind = definition::OFFSET;
+        let name = (queue, reader.to_owned());
+        let Some(next) = next else {
+            let key = self.readers.remove(&name)?;
+            return Some(Change {
+                kind,
+                key,
+                value: None,
+            });
+        };
+        let key = *self.readers.entry(name).or_insert_with(|| take(key_next));
+        let value = Some(write_offset(queue, reader, next));
+        Some(Change { kind, key, value })
+    }
+
+    /// A queue is gone, and its readers with it.
+    pub(crate) fn forget_readers(&mut self, queue: QueueId) -> Vec<Change> {
+        let mut of_queue = self.readers.split_off(&(queue, String::new()));
+        let mut others = of_queue.split_off(&(QueueId(queue.0.saturating_add(1)), String::new()));
+        self.readers.append(&mut others);
+        let kind = definition::OFFSET;
+        let gone = of_queue.into_values().map(|key| Change {
+            kind,
+            key,
+            value: None,
+        });
+        gone.collect()
     }
 
     /// A binding is gone.

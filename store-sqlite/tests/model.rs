@@ -33,6 +33,8 @@ enum Step {
     /// A position that may be there or not.
     RemoveAny(usize, u64),
     Return(usize, u8, bool),
+    /// A reader of a queue comes to a position, or is forgotten.
+    Read(usize, u8, Option<u64>),
     /// An exchange or a binding comes or goes.
     Topology(u8),
     EndBatch,
@@ -55,6 +57,8 @@ fn any_step() -> impl Strategy<Value = Step> {
         3 => (queue.clone(), 0..500u64).prop_map(|(q, s)| Step::RemoveAny(q, s)),
         10 => (queue.clone(), 0..8u8, any::<bool>()).prop_map(|(q, n, a)| Step::Return(q, n, a)),
         5 => (0..32u8).prop_map(Step::Topology),
+        5 => (queue.clone(), 0..3u8, proptest::option::weighted(0.8, 0..500u64))
+            .prop_map(|(q, n, at)| Step::Read(q, n, at)),
         10 => Just(Step::EndBatch),
         20 => Just(Step::Flush),
         8 => (1..20u8).prop_map(Step::Tend),
@@ -237,6 +241,27 @@ impl Run {
         });
     }
 
+    fn read(&mut self, queue: QueueId, reader: String, next: Option<Seq>) {
+        self.op(Op::OffsetStored {
+            queue,
+            reader,
+            next,
+        });
+    }
+
+    fn give_back(&mut self, queue: QueueId, skip: u8, has_annotations: bool) {
+        let kept = &self.model.0[&queue].kept;
+        if let Some((&seq, kept)) = kept.iter().nth(usize::from(skip)) {
+            let number = kept.delivery_count + 1;
+            self.op(Op::Returned {
+                queue,
+                seq: Seq(seq),
+                delivery_count: number,
+                annotations: has_annotations.then(|| Bytes::from(format!("n{number}"))),
+            });
+        }
+    }
+
     fn step(&mut self, step: &Step) {
         match step {
             Step::Declare => {
@@ -279,17 +304,13 @@ impl Run {
             }
             Step::Return(index, skip, has_annotations) => {
                 if let Some(queue) = self.queue(*index) {
-                    let kept = &self.model.0[&queue].kept;
-                    let found = kept.iter().nth(usize::from(*skip));
-                    if let Some((&seq, kept)) = found {
-                        let number = kept.delivery_count + 1;
-                        self.op(Op::Returned {
-                            queue,
-                            seq: Seq(seq),
-                            delivery_count: number,
-                            annotations: has_annotations.then(|| Bytes::from(format!("n{number}"))),
-                        });
-                    }
+                    self.give_back(queue, *skip, *has_annotations);
+                }
+            }
+            Step::Read(index, number, next) => {
+                let reader = format!("reader {number}");
+                if let Some(queue) = self.queue(*index) {
+                    self.read(queue, reader, next.map(Seq));
                 }
             }
             Step::Topology(change) => self.change_topology(*change),

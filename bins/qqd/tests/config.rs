@@ -111,6 +111,36 @@ fn cf_01_unknown_and_misplaced_keys_are_refused_with_a_hint() {
         ("[[queue]]\ndurable = true\n", 1, "queue", "needs a name"),
         ("[[queue]]\nname = \"_mine\"\n", 1, "queue.name", "reserved"),
         (
+            "[[stream]]\nname = \"amq.s\"\n",
+            1,
+            "stream.name",
+            "reserved",
+        ),
+        (
+            "[[stream]]\nmax_age = \"1h\"\n",
+            1,
+            "stream",
+            "needs a name",
+        ),
+        (
+            "[[stream]]\nname = \"s\"\nmax_priority = 3\n",
+            3,
+            "stream.max_priority",
+            "max_messages",
+        ),
+        (
+            "[[queue]]\nname = \"s\"\ntype = \"stream\"\noverflow = \"reject\"\n",
+            4,
+            "queue.overflow",
+            "unknown key",
+        ),
+        (
+            "[[queue]]\nname = \"s\"\n[[stream]]\nname = \"s\"\n",
+            3,
+            "stream.name",
+            "a queue of this name",
+        ),
+        (
             "[[queue]]\nname = \"a\"\n[[queue]]\nname = \"a\"\nmax_length = 3\n",
             3,
             "queue.max_length",
@@ -295,6 +325,7 @@ fn what_is_printed_can_be_fed_back() {
     let toml = "[server]\namqp_port = 0\nmax_frame_size = 4096\n[limits]\nmemory_max = \"64MiB\"\n\
         [[queue]]\nname = \"a \\\"b\\\" \\\\ é\"\nmax_length = 7\noverflow = \"drop-head\"\nmessage_ttl = \"1500ms\"\n\
         [[exchange]]\nname = \"e\"\ntype = \"Topic\"\n[[queue]]\nname = \"q\"\n\
+        [[stream]]\nname = \"s\"\nmax_age = \"7h\"\n[[queue]]\nname = \"t\"\ntype = \"stream\"\nmax_length = 9\n\
         [[binding]]\nexchange = \"e\"\nqueue = \"q\"\nrouting_key = \"a.#\"\narguments = { x-match = \"all\", n = 3 }\n";
     let print = |path: &str| {
         let output = qqd()
@@ -314,6 +345,9 @@ fn what_is_printed_can_be_fed_back() {
     assert_eq!(once, twice);
     assert!(once.contains("name = \"a \\\"b\\\" \\\\ é\"\n"), "{once}");
     assert!(once.contains("max_length = 7\n"), "{once}");
+    let streams = "[[stream]]\nname = \"s\"\ndurable = true\n# max_messages";
+    assert!(once.contains(streams), "{once}");
+    assert!(once.contains("max_messages = 9\n"), "{once}");
 }
 
 #[test]

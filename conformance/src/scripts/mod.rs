@@ -20,6 +20,7 @@ mod routing;
 mod sasl;
 mod session;
 mod settle;
+mod stream;
 mod teardown;
 mod terminus;
 mod transaction;
@@ -56,6 +57,7 @@ pub fn all() -> Vec<Script> {
         haste::SCRIPTS,
         routing::SCRIPTS,
         resume::SCRIPTS,
+        stream::SCRIPTS,
     ]
     .concat()
 }

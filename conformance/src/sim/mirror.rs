@@ -31,6 +31,8 @@ pub(super) struct KeptQueue {
     /// The next free position.
     pub(super) next: u64,
     pub(super) messages: BTreeMap<u64, Kept>,
+    /// Where named readers go on.
+    pub(super) offsets: BTreeMap<String, u64>,
 }
 
 /// All of it at one moment.
@@ -50,6 +52,7 @@ impl State {
                     spec: Arc::clone(spec),
                     next: 0,
                     messages: BTreeMap::new(),
+                    offsets: BTreeMap::new(),
                 };
                 if self.queues.insert(*queue, fresh).is_some() {
                     return Err(format!("queue {} is declared twice", queue.0));
@@ -87,6 +90,11 @@ impl State {
                 found.next = found.next.max(next.0);
             }
             Op::Removed { queue, seq, count } => self.remove(*queue, seq.0, *count)?,
+            Op::OffsetStored {
+                queue,
+                reader,
+                next,
+            } => self.note_offset(*queue, reader, next.map(|next| next.0))?,
             Op::Returned {
                 queue,
                 seq,
@@ -120,6 +128,20 @@ impl State {
                 return Err(format!("position {seq} of queue {id} is removed and empty"));
             }
         }
+        Ok(())
+    }
+
+    fn note_offset(
+        &mut self,
+        queue: QueueId,
+        reader: &str,
+        next: Option<u64>,
+    ) -> Result<(), String> {
+        let offsets = &mut self.queue(queue)?.offsets;
+        match next {
+            Some(next) => offsets.insert(reader.to_owned(), next),
+            None => offsets.remove(reader),
+        };
         Ok(())
     }
 

@@ -24,6 +24,9 @@ impl Broker {
                 .map(|messages| Answer::Purged {
                     messages: messages as u64,
                 }),
+            Ask::StoreOffset { name, reader, next } => {
+                self.ask_store_offset(conn, &name, reader, next)
+            }
             Ask::List => Ok(Answer::Listed(self.all_numbers())),
             Ask::Numbers { name } => self
                 .find_queue(conn, &name)
@@ -44,6 +47,7 @@ impl Broker {
                 | Answer::Deleted { .. }
                 | Answer::Purged { .. }
                 | Answer::SchemaRegistered(_)
+                | Answer::OffsetStored { .. }
         );
         let notice = Notice::Answered {
             id,
@@ -119,6 +123,26 @@ impl Broker {
         })
     }
 
+    fn ask_store_offset(
+        &mut self,
+        conn: usize,
+        name: &str,
+        reader: String,
+        next: u64,
+    ) -> Result<Answer, Refusal> {
+        let is_there = self.queue_names.contains_key(name);
+        if !is_there {
+            return Ok(Answer::NoStream);
+        }
+        let slot = self.find_queue(conn, name)?;
+        if !self.queues[slot].is_stream() {
+            return Ok(Answer::NoStream);
+        }
+        self.check_reader(slot, &reader)?;
+        self.store_offset(slot, reader, next);
+        Ok(Answer::OffsetStored { next })
+    }
+
     /// A queue that this connection may use.
     fn find_queue(&self, conn: usize, name: &str) -> Result<usize, Refusal> {
         let Some(&slot) = self.queue_names.get(name) else {
@@ -152,11 +176,16 @@ impl Broker {
         let waiting = queue.backlog.waiting();
         QueueNumbers {
             name: queue.spec.name.clone(),
+            is_stream: queue.is_stream(),
             waiting: waiting as u64,
             held: (queue.backlog.len() - waiting) as u64,
             consumers: u32::try_from(queue.consumers.len()).unwrap_or(u32::MAX),
             bytes: queue.backlog.waiting_bytes() as u64,
             next_position: queue.backlog.next_seq(),
+            first_position: queue
+                .backlog
+                .first()
+                .unwrap_or_else(|| queue.backlog.next_seq()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::conn::PortKind;
 use super::ports::Role;
+use super::stream::reader_of;
 use super::{Broker, Now, quoted};
 use crate::planted::{Bug, is_planted};
 use crate::queue::Clock;
@@ -28,7 +29,11 @@ impl Broker {
                 };
                 let queue = self.consumers[slot].queue;
                 let held = self.consumers[slot].subscription;
+                let reader = reader_of(self.consumers[slot].progress.as_deref());
                 self.close_consumer(at, slot, &outcome);
+                if let Some(reader) = reader.filter(|_| forget) {
+                    self.forget_reader(queue, &reader);
+                }
                 if forget
                     && held.is_some_and(|held| held.is_kept)
                     && self.queues[queue].consumers.is_empty()

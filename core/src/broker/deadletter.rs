@@ -15,7 +15,7 @@ use super::{Broker, FailurePolicy, Overflow, QueueSpec, quoted};
 use crate::filter::MessageView;
 use crate::queue::{Clock, Entry, READ_SHARE, Span};
 use crate::route::Routed;
-use crate::store::{BatchId, Fetch, Op, StoredMessage};
+use crate::store::{Fetch, Op, StoredMessage};
 use crate::vocab::{Cause, Message, QueueId, Seq};
 
 /// What the name of a queue's own dead-letter queue ends with.
@@ -27,7 +27,9 @@ impl QueueSpec {
         let has_target =
             self.dead_letter_exchange.is_some() || self.dead_letter_routing_key.is_some();
         let is_asked = has_target || self.overflow == Overflow::RejectDlx;
-        self.failure_policy != FailurePolicy::Drop && (cause != Cause::Overflow || is_asked)
+        !self.is_stream()
+            && self.failure_policy != FailurePolicy::Drop
+            && (cause != Cause::Overflow || is_asked)
     }
 
     /// The queue for the dead letters of a queue.
@@ -146,12 +148,9 @@ impl Broker {
         let mut places: SmallVec<[(QueueId, Seq); 1]> = SmallVec::new();
         for &slot in targets {
             let queue = &mut self.queues[slot];
-            let is_durable = queue.is_durable && message.envelope.durable;
-            let expires_ms = {
-                let ttl_ms = message.envelope.ttl_ms;
-                deadline_from(at.mono_ms + 1, ttl_ms, queue.spec.message_ttl_ms)
-            };
-            let mut entry = Entry::new(Arc::clone(message), expires_ms, BatchId(0), is_durable);
+            let is_durable = queue.keeps(&message.envelope);
+            let expires_ms = deadline_from(at.mono_ms + 1, queue.ttl_ms(&message.envelope));
+            let mut entry = queue.entry(Arc::clone(message), expires_ms, is_durable);
             if annotations.is_some() {
                 entry
                     .extra
@@ -185,7 +184,7 @@ impl Broker {
             }
         }
         for &slot in targets {
-            if self.queues[slot].spec.overflow == Overflow::DropHead {
+            if self.queues[slot].drops_head() {
                 self.drop_overflow(at, slot);
             }
         }

@@ -168,11 +168,15 @@ impl Broker {
                 let (found, cost) = browser.reader.take(seq);
                 self.bytes -= cost;
                 message = found;
+                if queue.is_stream() {
+                    self.read_ahead(slot, browser_slot);
+                }
             }
             let Some(message) = message else {
                 self.read(slot, browser_slot, seq);
                 return true;
             };
+            let (queue, browser) = (&self.queues[slot], &mut self.consumers[browser_slot]);
             if let Some(wanted) = &mut browser.wanted {
                 let id = self.conns.conn(browser.conn).id;
                 wanted.has_more = self.looks_left == 0;
@@ -194,9 +198,11 @@ impl Broker {
             let delivery = DeliveryId(browser.sent);
             browser.sent += 1;
             let delivered = delivered(&mut entry, now, delivery, queue.id, seq, message);
-            let port = browser.port;
-            self.conns
-                .tell(browser.conn, Notice::Deliver { port, delivered });
+            let (conn, port) = (browser.conn, browser.port);
+            if browser.progress.is_some() {
+                self.note_read(browser_slot, seq);
+            }
+            self.conns.tell(conn, Notice::Deliver { port, delivered });
         }
     }
 

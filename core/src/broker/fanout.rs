@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::publish::{Taken, deadline_ms};
-use super::{Broker, Now, Overflow};
+use super::{Broker, Now};
 use crate::queue::{Clock, Entry, NEVER_MS};
 use crate::route::QueueRef;
 use crate::store::{BatchId, Op, StoredMessage};
@@ -36,7 +36,7 @@ impl Broker {
             Err(Refused { verdict, by }) => {
                 if let Some(slot) = by {
                     self.queues[slot].totals.refused += 1;
-                    let is_durable = message.envelope.durable && self.queues[slot].is_durable;
+                    let is_durable = self.queues[slot].keeps(&message.envelope);
                     let body = Arc::clone(message);
                     let entry = Entry::new(body, NEVER_MS, BatchId(0), is_durable);
                     self.bury_refused(at, slot, &entry);
@@ -64,7 +64,7 @@ impl Broker {
             if !queue.takes(message.payload.len()) {
                 return full(Some(to.slot));
             }
-            is_stored |= queue.is_durable && message.envelope.durable;
+            is_stored |= queue.keeps(&message.envelope);
         }
         if is_stored && self.is_disk_short {
             return full(None);
@@ -86,10 +86,10 @@ impl Broker {
         for to in queues {
             let queue = &mut self.queues[to.slot];
             queue.totals.published += 1;
-            drops_head |= queue.spec.overflow == Overflow::DropHead;
-            let is_durable = queue.is_durable && message.envelope.durable;
-            let expires_ms = deadline_ms(now, message.envelope.ttl_ms, queue.spec.message_ttl_ms);
-            let mut entry = Entry::new(Arc::clone(message), expires_ms, BatchId(0), is_durable);
+            drops_head |= queue.drops_head();
+            let is_durable = queue.keeps(&message.envelope);
+            let expires_ms = deadline_ms(now, queue.ttl_ms(&message.envelope));
+            let mut entry = queue.entry(Arc::clone(message), expires_ms, is_durable);
             if entry.is_expired(at) {
                 self.tally.expired += 1;
                 queue.totals.expired += 1;
@@ -117,7 +117,7 @@ impl Broker {
         if drops_head {
             // Behind the operation above, since what is dropped may be what just came.
             for to in queues {
-                if self.queues[to.slot].spec.overflow == Overflow::DropHead {
+                if self.queues[to.slot].drops_head() {
                     self.drop_overflow(at, to.slot);
                 }
             }

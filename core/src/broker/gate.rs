@@ -91,6 +91,15 @@ impl Gate {
         });
     }
 
+    /// Adds how far a reader of a stream came, which nobody waits for by itself either.
+    pub(super) fn add_offset(&mut self, queue: QueueId, reader: String, next: Option<Seq>) {
+        self.open.ops.push(Op::OffsetStored {
+            queue,
+            reader,
+            next,
+        });
+    }
+
     /// The batch that the next operation goes into.
     #[inline]
     pub(super) fn open_batch(&self) -> BatchId {

@@ -32,6 +32,7 @@ mod routing;
 mod schema;
 mod settle;
 mod spec;
+mod stream;
 mod subscription;
 mod timers;
 mod topology;
@@ -43,7 +44,8 @@ mod tests;
 pub use api::{Action, Event, Now};
 pub use counters::{Counters, QueueCounters};
 pub use spec::{
-    Backoff, BrokerConfig, FailurePolicy, Limits, Overflow, PRIORITY_LEVELS_MAX, Paging, QueueSpec,
+    Backoff, BrokerConfig, FailurePolicy, Limits, Overflow, PRIORITY_LEVELS_MAX, Paging, QueueKind,
+    QueueSpec,
 };
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -104,6 +106,8 @@ pub struct Broker {
     outlived: Vec<(usize, QueueId)>,
     /// Queues whose time without use begins in this inbox, perhaps.
     idle: Vec<(usize, QueueId)>,
+    /// Named readers of streams whose positions are to be stored: slot and serial number.
+    readers: Vec<(usize, u64)>,
     /// Producers with a run of verdicts that is not told yet.
     runs: Vec<usize>,
     /// When to look at which queue for expired messages: one per queue.
@@ -167,6 +171,7 @@ impl Broker {
             looks_left: 0,
             outlived: Vec::new(),
             idle: Vec::new(),
+            readers: Vec::new(),
             runs: Vec::new(),
             timers: BTreeSet::new(),
             lock_timers: BTreeSet::new(),
@@ -318,6 +323,7 @@ impl Broker {
         self.sweep(at);
         self.delete_outlived(at);
         self.start_idle(now);
+        self.store_all_progress();
         self.tell_runs();
         self.tell_pressure();
         for (ticket, reply) in self.gate.take_replies() {

@@ -7,6 +7,7 @@ use super::filtered::Wanted;
 use super::lock::Locks;
 use super::paging::damaged;
 use super::ports::{Consumer, LastRoute, LinkOwner, Producer, Reader, Role, Target};
+use super::stream::Progress;
 use super::subscription::Source;
 use super::{Broker, FailurePolicy, QueueSpec, quoted};
 use crate::planted::{Bug, is_planted};
@@ -79,6 +80,10 @@ impl Broker {
             Ok(resolved) => resolved,
             Err(refusal) => return self.refuse(conn, port, refusal),
         };
+        let progress = match self.tracked_reader(queue, &spec) {
+            Ok(reader) => reader.map(Progress::new),
+            Err(refusal) => return self.refuse(conn, port, refusal),
+        };
         let key = spec.key;
         let serial = self.next_consumer;
         self.next_consumer += 1;
@@ -96,14 +101,17 @@ impl Broker {
             is_in_ring: false,
             is_draining: false,
             unsettled: Chunks::default(),
-            browse_from: 0,
+            browse_from: opened.next.map_or(0, |next| next.0),
             reader: Reader::default(),
             parked_from: 0,
             has_excluded: false,
+            progress,
             subscription,
             wanted,
             locks: Locks::new(spec.lock.in_force(self.queues[queue].spec.lock_timeout_ms)),
         });
+        // From now on the name stands for a position, also if nothing is read.
+        self.store_progress(slot);
         if let Some(key) = key {
             self.links
                 .insert((key, Role::Consumer), LinkOwner { conn, port });
@@ -207,7 +215,10 @@ impl Broker {
         };
         let found = &self.queues[queue];
         let opened = ProducerOpened {
-            kind: NodeKind::Queue,
+            kind: match found.is_stream() {
+                true => NodeKind::Stream,
+                false => NodeKind::Queue,
+            },
             name: found.spec.name.clone(),
             rule: found.rule.clone(),
         };
@@ -254,13 +265,18 @@ impl Broker {
             }
             other => {
                 let slot = self.resolve_queue(conn, port, other.clone())?;
+                let queue = &self.queues[slot];
                 let opened = ConsumerOpened {
                     kind: NodeKind::Queue,
-                    name: self.queues[slot].spec.name.clone(),
+                    name: queue.spec.name.clone(),
                     browse: spec.browse,
                     subscription: SubscriptionSpec::default(),
+                    next: None,
                 };
-                (slot, opened, None)
+                match queue.is_stream() {
+                    true => (slot, self.read_stream(at, slot, spec, opened)?, None),
+                    false => (slot, opened, None),
+                }
             }
         };
         match self.queues[slot].is_damaged {
@@ -277,18 +293,13 @@ impl Broker {
         address: Address,
     ) -> Result<usize, Refusal> {
         let mut may_make = false;
+        let is_stream = matches!(address, Address::Stream(_) | Address::StreamOrNew(_));
         let name = match address {
             Address::Name(name) | Address::Queue(name) => name,
-            Address::QueueOrNew(name) => {
+            Address::Stream(name) => name,
+            Address::QueueOrNew(name) | Address::StreamOrNew(name) => {
                 may_make = true;
                 name
-            }
-            Address::Stream(name) => {
-                let text = format!("no stream {} exists", quoted(&name));
-                return Err(Refusal {
-                    reason: Reason::NotFound,
-                    text,
-                });
             }
             Address::Dynamic { lifetime } => return self.make_dynamic(conn, port, lifetime),
             Address::Exchange { name, .. } => return Err(no_exchange(&name)),
@@ -314,12 +325,44 @@ impl Broker {
                     text,
                 });
             }
+            if is_stream && !self.queues[slot].is_stream() {
+                let text = format!("no stream {0} exists; {0} is a queue", quoted(&name));
+                return Err(Refusal {
+                    reason: Reason::NotFound,
+                    text,
+                });
+            }
             return Ok(slot);
         }
-        if may_make {
-            return self.make_asked(name);
+        match (is_stream, may_make) {
+            (true, true) => self.make_stream(name),
+            (false, true) => self.make_asked(name),
+            (true, false) if !self.may_auto_create(&name) => {
+                let text = format!(
+                    "no stream {} exists; declare it as [[stream]] in the configuration",
+                    quoted(&name)
+                );
+                Err(Refusal {
+                    reason: Reason::NotFound,
+                    text,
+                })
+            }
+            (true, false) => self.make_stream(name),
+            (false, false) => self.auto_create(name),
         }
-        self.auto_create(name)
+    }
+
+    fn make_stream(&mut self, name: String) -> Result<usize, Refusal> {
+        let id = self.declare_queue(QueueSpec::stream(name), None)?;
+        Ok(self.queue_slots[&id])
+    }
+
+    /// Whether a node of this name is made when somebody addresses it.
+    fn may_auto_create(&self, name: &str) -> bool {
+        let mut excepted = self.config.auto_create_except.iter();
+        self.config.auto_create_queues
+            && !excepted.any(|beginning| name.starts_with(beginning.as_str()))
+            && !QueueSpec::is_reserved(name)
     }
 
     /// Makes a queue for a face whose protocol knows no declaration before use.
@@ -336,12 +379,7 @@ impl Broker {
     /// Makes a queue that somebody addressed, where that is switched on.
     pub(super) fn auto_create(&mut self, name: String) -> Result<usize, Refusal> {
         QueueSpec::check_name(&name)?;
-        let is_excepted = self
-            .config
-            .auto_create_except
-            .iter()
-            .any(|beginning| name.starts_with(beginning.as_str()));
-        if !self.config.auto_create_queues || is_excepted || QueueSpec::is_reserved(&name) {
+        if !self.may_auto_create(&name) {
             let is_exchange = self.exchanges.find(&name).is_some();
             if is_exchange {
                 let text = format!(

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{Action, Broker, Now, Paging, quoted};
-use crate::queue::{Clock, Missing, READ_SHARE, Read, Share, Span};
+use crate::queue::{Clock, Missing, READ_SHARE, Read, STREAM_SHARE, Share, Span};
 use crate::store::Fetch;
 use crate::vocab::{Message, Port, Reason, Refusal, Seq};
 
@@ -32,6 +32,10 @@ impl Broker {
             return;
         };
         let share = paging.share(self.bytes);
+        if queue.is_stream() {
+            self.bytes -= queue.backlog.keep_tail(share, self.gate.persisted(), at);
+            return;
+        }
         self.bytes -= queue.backlog.page_out(share, self.gate.persisted(), at);
         self.bytes -= queue.backlog.send_aside_away(share, self.gate.persisted());
         if queue.takers == 0 || queue.is_damaged || queue.backlog.away() == 0 {
@@ -62,20 +66,44 @@ impl Broker {
         }
     }
 
-    /// Asks for the bodies that a consumer beside the cursor comes to.
+    /// Asks for the bodies that a consumer beside the cursor comes to. Who comes to a place that others asked for waits
+    /// with them.
     pub(super) fn read(&mut self, slot: usize, consumer: usize, seq: u64) {
         let reader = &mut self.consumers[consumer];
         if reader.reader.is_waiting {
             return;
         }
         reader.reader.is_waiting = true;
+        let whose = (consumer, reader.serial);
         let queue = &mut self.queues[slot];
-        let span = queue.backlog.span_to_read(seq, READ_SHARE);
+        if let Some(read) = queue.reads.iter_mut().find(|read| read.span.first == seq) {
+            return read.consumers.push(whose);
+        }
+        let share = match queue.is_stream() {
+            true => STREAM_SHARE,
+            false => READ_SHARE,
+        };
+        let span = queue.backlog.span_to_read(seq, share);
         queue.reads.push(Read {
             span,
-            consumer: (consumer, reader.serial),
+            consumers: smallvec::smallvec![whose],
         });
         self.actions.push_back(fetch(queue.id, span));
+    }
+
+    /// Asks for what follows what a reader of a stream has ahead, once that is no more than half of a request.
+    pub(super) fn read_ahead(&mut self, slot: usize, consumer: usize) {
+        let queue = &self.queues[slot];
+        let reader = &self.consumers[consumer].reader;
+        if reader.is_waiting || reader.ahead.len() > STREAM_SHARE.len / 2 {
+            return;
+        }
+        if let Some((last, _)) = reader.ahead.back()
+            && let Some(next) = queue.backlog.live_from(last + 1)
+            && queue.backlog.away_len(next).is_some()
+        {
+            self.read(slot, consumer, next);
+        }
     }
 
     /// Bodies came. What nobody asked for any more is dropped.
@@ -97,8 +125,7 @@ impl Broker {
         } else if queue.backlog.is_asked_aside(span) {
             self.install_due(now.clock(), slot, span, messages)
         } else if queue.reads.iter().any(|read| read.span == span) {
-            self.take_read(slot, span)
-                .and_then(|consumer| self.hand_to_reader(slot, consumer, span, messages))
+            self.hand_to_readers(slot, span, &messages)
         } else {
             let is_for_doomed = self.is_for_doomed(slot, span);
             if !is_for_doomed && !self.has_job_for(fetch.queue, span) {
@@ -119,41 +146,43 @@ impl Broker {
         self.mark_dirty(slot);
     }
 
-    fn take_read(&mut self, slot: usize, span: Span) -> Option<(usize, u64)> {
+    fn take_read(&mut self, slot: usize, span: Span) -> Option<Read> {
         let reads = &mut self.queues[slot].reads;
         let found = reads.iter().position(|read| read.span == span)?;
-        Some(reads.remove(found).consumer)
+        Some(reads.remove(found))
     }
 
-    /// Gives bodies to the browsing consumer that asked, if it is still there.
-    fn hand_to_reader(
+    /// Gives bodies to the browsing consumers that asked and are still there.
+    fn hand_to_readers(
         &mut self,
         slot: usize,
-        (consumer, serial): (usize, u64),
         span: Span,
-        messages: Vec<(Seq, Arc<Message>)>,
+        messages: &[(Seq, Arc<Message>)],
     ) -> Option<Missing> {
-        let found = self
-            .consumers
-            .get_mut(consumer)
-            .filter(|found| found.serial == serial)?;
-        found.reader.is_waiting = false;
-        let missing = self.queues[slot].backlog.first_unread(span, &messages);
-        if missing.is_none() {
-            if found
-                .reader
-                .ahead
-                .back()
-                .is_some_and(|(last, _)| *last >= span.first)
-            {
+        let read = self.take_read(slot, span)?;
+        let missing = self.queues[slot].backlog.first_unread(span, messages);
+        for (consumer, serial) in read.consumers {
+            let Some(found) = self
+                .consumers
+                .get_mut(consumer)
+                .filter(|found| found.serial == serial)
+            else {
+                continue;
+            };
+            found.reader.is_waiting = false;
+            if missing.is_some() {
+                continue;
+            }
+            let last = found.reader.ahead.back().map(|(last, _)| *last);
+            if last.is_some_and(|last| last >= span.first) {
                 // It went back meanwhile.
                 self.bytes -= found.reader.cost();
                 found.reader.ahead.clear();
             }
             for (Seq(seq), message) in messages {
-                if seq >= found.browse_from && seq < span.end() {
+                if *seq >= found.browse_from && *seq < span.end() {
                     self.bytes += message.cost();
-                    found.reader.ahead.push_back((seq, message));
+                    found.reader.ahead.push_back((*seq, Arc::clone(message)));
                 }
             }
         }

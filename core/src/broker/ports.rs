@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::conn::{Conns, PortKind};
 use super::filtered::Wanted;
 use super::lock::Locks;
+use super::stream::Progress;
 use super::subscription::Held;
 use super::{Broker, Now};
 use crate::queue::{Chunks, Clock, View};
@@ -123,6 +124,8 @@ pub(super) struct Consumer {
     /// See [`View`].
     pub(super) parked_from: u64,
     pub(super) has_excluded: bool,
+    /// Only of named readers of streams.
+    pub(super) progress: Option<Box<Progress>>,
     /// When it reads from an exchange.
     pub(super) subscription: Option<Held>,
     /// Only of consumers that do not want everything.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::conn::PortKind;
 use super::ports::Target;
 use super::routing::Route;
-use super::{Broker, Now, Overflow};
+use super::{Broker, Now};
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Entry, NEVER_MS};
-use crate::store::{BatchId, Op, StoredMessage};
+use crate::store::{Op, StoredMessage};
 use crate::vocab::{Cause, Message, Port, QueueId, Reason, RuleId, Seq, Ticket, Verdict};
 
 /// A time to live beyond this (about a hundred years) is none: it keeps deadlines far from the end of every clock.
@@ -90,10 +90,10 @@ impl Broker {
         }
         let queue = &mut self.queues[slot];
         let is_taken = queue.takes(message.payload.len());
-        let drops_head = queue.spec.overflow == Overflow::DropHead;
-        let expires_ms = deadline_ms(now, message.envelope.ttl_ms, queue.spec.message_ttl_ms);
-        let is_durable = message.envelope.durable && queue.is_durable;
-        let mut entry = Entry::new(message, expires_ms, BatchId(0), is_durable);
+        let drops_head = queue.drops_head();
+        let expires_ms = deadline_ms(now, queue.ttl_ms(&message.envelope));
+        let is_durable = queue.keeps(&message.envelope);
+        let mut entry = queue.entry(message, expires_ms, is_durable);
         if !is_taken {
             queue.totals.refused += 1;
             self.bury_refused(at, slot, &entry);
@@ -141,8 +141,13 @@ impl Broker {
             entry.extra.get_or_insert_default().publisher = self.publisher;
         }
         self.bytes += cost;
-        let delay = entry.message.as_ref().and_then(|m| m.envelope.delay());
+        let mut delay = entry.message.as_ref().and_then(|m| m.envelope.delay());
         let seq = queue.backlog.push(entry, at);
+        if queue.is_stream() {
+            // What comes later stands behind it, so it cannot wait.
+            delay = None;
+            queue.marks.note(seq, at.wall_ms);
+        }
         if !queue.is_dirty {
             queue.is_dirty = true;
             self.dirty.push(slot);
@@ -157,6 +162,9 @@ impl Broker {
 
     /// Takes the oldest messages out of a queue that is over its limit.
     pub(super) fn drop_overflow(&mut self, at: Clock, slot: usize) {
+        if self.queues[slot].is_stream() {
+            return self.trim_stream(slot);
+        }
         while self.queues[slot].is_over_limit() {
             let Some(seq) = self.queues[slot].backlog.head() else {
                 break;
@@ -193,21 +201,15 @@ impl Broker {
     }
 }
 
-/// The end of the smaller time to live, rounded up so that nothing expires early.
-pub(super) fn deadline_ms(now: Now, message_ttl_ms: Option<u64>, queue_ttl_ms: Option<u64>) -> u64 {
-    deadline_from(now.mono_ms_up(), message_ttl_ms, queue_ttl_ms)
+/// The end of a time to live, rounded up so that nothing expires early.
+pub(super) fn deadline_ms(now: Now, ttl_ms: Option<u64>) -> u64 {
+    deadline_from(now.mono_ms_up(), ttl_ms)
 }
 
 /// As [`deadline_ms`], from a moment that is not early.
-pub(super) fn deadline_from(
-    mono_ms_up: u64,
-    message_ttl_ms: Option<u64>,
-    queue_ttl_ms: Option<u64>,
-) -> u64 {
-    let ttl_ms = match (message_ttl_ms, queue_ttl_ms) {
-        (None, None) => return NEVER_MS,
-        (Some(a), Some(b)) => a.min(b),
-        (Some(ttl_ms), None) | (None, Some(ttl_ms)) => ttl_ms,
+pub(super) fn deadline_from(mono_ms_up: u64, ttl_ms: Option<u64>) -> u64 {
+    let Some(ttl_ms) = ttl_ms else {
+        return NEVER_MS;
     };
     if ttl_ms > TTL_MAX_MS {
         return NEVER_MS;

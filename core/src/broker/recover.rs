@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{Broker, Now};
 use crate::planted::{Bug, is_planted};
-use crate::queue::{Arrival, Entry, NEVER_MS};
-use crate::store::{BatchId, Op, StoredMessage};
-use crate::vocab::Refusal;
+use crate::queue::{Arrival, NEVER_MS};
+use crate::store::{Op, StoredMessage};
+use crate::vocab::{QueueId, Refusal, Seq};
 
 impl Broker {
     /// Applies an operation that the store kept. To be called in the store's order, before [`Broker::recovered`].
@@ -49,18 +49,12 @@ impl Broker {
                     self.queues[slot].backlog.reserve_below(next.0);
                 }
             }
-            Op::Removed { queue, seq, count } => {
-                let Some(&slot) = self.queue_slots.get(&queue) else {
-                    return;
-                };
-                let backlog = &mut self.queues[slot].backlog;
-                let end = seq.0.saturating_add(count);
-                // A store may drop both halves of a pair; the position must not be given again all the same.
-                backlog.reserve_below(end);
-                for entry in (seq.0..end).filter_map(|seq| backlog.remove(seq)) {
-                    self.bytes -= entry.cost();
-                }
-            }
+            Op::Removed { queue, seq, count } => self.recover_removed(queue, seq.0, count),
+            Op::OffsetStored {
+                queue,
+                reader,
+                next,
+            } => self.recover_offset(queue, reader, next),
             Op::Returned {
                 queue,
                 seq,
@@ -81,15 +75,38 @@ impl Broker {
         }
     }
 
+    fn recover_removed(&mut self, queue: QueueId, first: u64, count: u64) {
+        let Some(&slot) = self.queue_slots.get(&queue) else {
+            return;
+        };
+        let backlog = &mut self.queues[slot].backlog;
+        let end = first.saturating_add(count);
+        // A store may drop both halves of a pair; the position must not be given again all the same.
+        backlog.reserve_below(end);
+        for entry in (first..end).filter_map(|seq| backlog.remove(seq)) {
+            self.bytes -= entry.cost();
+        }
+    }
+
+    fn recover_offset(&mut self, queue: QueueId, reader: String, next: Option<Seq>) {
+        if let Some(&slot) = self.queue_slots.get(&queue) {
+            let offsets = &mut self.queues[slot].offsets;
+            match next {
+                Some(next) => offsets.insert(reader, next.0),
+                None => offsets.remove(&reader),
+            };
+        }
+    }
+
     fn recover_message(&mut self, stored: &StoredMessage) {
         for &(queue, seq) in &stored.places {
             let Some(&slot) = self.queue_slots.get(&queue) else {
                 continue;
             };
             let message = Arc::clone(&stored.message);
-            let entry = Entry::new(message, NEVER_MS, BatchId(0), true);
             let can_page = self.config.paging.is_some();
             let queue = &mut self.queues[slot];
+            let entry = queue.entry(message, NEVER_MS, true);
             // Bodies wait in the store until a consumer comes: a start is not slower for what is queued.
             let is_new = if can_page && queue.can_page() {
                 queue.backlog.recover_away(seq.0, entry)
@@ -105,12 +122,16 @@ impl Broker {
                 );
                 continue;
             }
-            if let Some(delay) = stored.message.envelope.delay() {
+            if queue.is_stream() {
+                queue.marks.note(seq.0, stored.arrived_at_ms);
+            }
+            if let Some(delay) = stored.message.envelope.delay()
+                && !queue.is_stream()
+            {
                 let due_at_ms = delay.ends_at_ms(stored.arrived_at_ms);
                 queue.backlog.note_due(seq.0, due_at_ms);
             }
-            let ttl_ms = [stored.message.envelope.ttl_ms, queue.spec.message_ttl_ms];
-            if let Some(ttl_ms) = ttl_ms.into_iter().flatten().min() {
+            if let Some(ttl_ms) = queue.ttl_ms(&stored.message.envelope) {
                 queue.backlog.note_arrival(Arrival {
                     seq: seq.0,
                     at_ms: stored.arrived_at_ms,

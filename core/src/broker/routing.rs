@@ -79,7 +79,13 @@ impl Broker {
                 (name, None)
             }
             Address::Exchange { name, key } => (name, key),
-            Address::Stream(_) => return Err(Verdict::Unroutable),
+            Address::Stream(name) | Address::StreamOrNew(name) => {
+                let slot = self.queue_names.get(name.as_str());
+                if !slot.is_some_and(|slot| self.queues[*slot].is_stream()) {
+                    return Err(Verdict::Unroutable);
+                }
+                return self.route_by_name(conn, producer, &name, false, Some(to));
+            }
             Address::Anonymous | Address::Subscription | Address::Dynamic { .. } => {
                 return Err(invalid());
             }

@@ -27,7 +27,12 @@ impl Broker {
         };
         let queue = self.consumers[slot].queue;
         let (first, last) = (range.start().0, range.end().0);
-        if matches!(outcome, Outcome::Accepted | Outcome::Rejected { .. }) {
+        if self.consumers[slot].progress.is_some() {
+            self.settle_read(slot, first, last);
+            if confirm {
+                self.store_progress(slot);
+            }
+        } else if matches!(outcome, Outcome::Accepted | Outcome::Rejected { .. }) {
             let mut from = first;
             while let Some(delivery) = self.consumers[slot].unsettled.live_from(from)
                 && delivery <= last
@@ -219,6 +224,9 @@ impl Broker {
 
     /// Ends all unsettled deliveries of a consumer that goes.
     pub(super) fn conclude_all(&mut self, at: Clock, slot: usize, outcome: &Outcome) {
+        if self.consumers[slot].progress.is_some() {
+            return self.forget_unread(slot);
+        }
         let mut upto = Some(u64::MAX);
         while let Some(delivery) =
             upto.and_then(|upto| self.consumers[slot].unsettled.live_up_to(upto))

@@ -56,6 +56,17 @@ impl Default for Backoff {
     }
 }
 
+/// What a name of the queues' namespace stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueKind {
+    /// Each message goes to one consumer and then leaves.
+    #[default]
+    Queue,
+    /// Messages stay, in the order in which they came; every reader gets all of them.
+    Stream,
+}
+
 /// Levels of priority that a queue can have.
 pub const PRIORITY_LEVELS_MAX: u8 = 32;
 
@@ -65,6 +76,9 @@ pub const PRIORITY_LEVELS_MAX: u8 = 32;
 pub struct QueueSpec {
     /// 1 to 255 bytes of UTF-8 without control characters.
     pub name: String,
+    /// A queue or a stream. Of the fields below, a stream has `durable`, `max_length`, `max_bytes` and `max_age_ms` alone.
+    #[serde(default)]
+    pub kind: QueueKind,
     /// Survives a restart.
     #[serde(default = "yes")]
     pub durable: bool,
@@ -83,7 +97,10 @@ pub struct QueueSpec {
     /// At most so many bytes of payload.
     #[serde(default)]
     pub max_bytes: Option<u64>,
-    /// What happens when it is full.
+    /// A stream drops messages that arrived longer ago, milliseconds; at least 1.
+    #[serde(default)]
+    pub max_age_ms: Option<u64>,
+    /// What happens when it is full. A stream always drops its oldest messages.
     #[serde(default)]
     pub overflow: Overflow,
     /// Deleted when it had no consumer and was not declared for so many milliseconds; at least 1.
@@ -142,12 +159,14 @@ impl QueueSpec {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
+            kind: QueueKind::Queue,
             durable: true,
             exclusive: false,
             auto_delete: false,
             message_ttl_ms: None,
             max_length: None,
             max_bytes: None,
+            max_age_ms: None,
             overflow: Overflow::Reject,
             expires_ms: None,
             max_priority: 0,
@@ -162,6 +181,23 @@ impl QueueSpec {
             schema: None,
             schema_mode: None,
         }
+    }
+}
+
+impl QueueSpec {
+    /// A durable stream that keeps everything.
+    #[must_use]
+    pub fn stream(name: impl Into<String>) -> Self {
+        Self {
+            kind: QueueKind::Stream,
+            ..Self::new(name)
+        }
+    }
+
+    /// Whether it is a stream.
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        self.kind == QueueKind::Stream
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Held {
 }
 
 impl SubscriptionSpec {
-    fn is_kept(&self) -> bool {
+    pub(super) fn is_kept(&self) -> bool {
         self.expiry == ExpiryPolicy::Never
     }
 
@@ -126,6 +126,7 @@ impl Broker {
             name: exchange.to_owned(),
             browse: false,
             subscription: spec.effective(),
+            next: None,
         };
         Ok((slot, opened, Some(held)))
     }
@@ -250,6 +251,7 @@ impl Broker {
             name: binding.map_or_else(String::new, |binding| binding.exchange.clone()),
             browse: false,
             subscription: found.effective(),
+            next: None,
         };
         let held = Held {
             exchange: binding.and_then(|binding| self.exchanges.find(&binding.exchange)),
@@ -261,7 +263,10 @@ impl Broker {
 }
 
 /// The name of a subscription that other links may find; none for one that goes with its link.
-fn kept_name(key: Option<&LinkKey>, spec: &SubscriptionSpec) -> Result<Option<String>, Refusal> {
+pub(super) fn kept_name(
+    key: Option<&LinkKey>,
+    spec: &SubscriptionSpec,
+) -> Result<Option<String>, Refusal> {
     if !spec.is_kept() && !spec.is_shared {
         return Ok(None);
     }

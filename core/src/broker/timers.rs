@@ -90,6 +90,7 @@ impl Broker {
         if self.fail_entry(at, slot, seq, Cause::Expired) {
             self.tally.expired += 1;
             self.queues[slot].totals.expired += 1;
+            self.queues[slot].marks.forget_below(seq + 1);
             // What stood behind it may be deliverable.
             self.mark_dirty(slot);
         }

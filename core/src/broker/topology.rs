@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Broker, FailurePolicy, PRIORITY_LEVELS_MAX, QueueSpec, quoted};
+use super::{Broker, FailurePolicy, PRIORITY_LEVELS_MAX, QueueKind, QueueSpec, quoted};
 use crate::queue::Queue;
 use crate::store::Op;
 use crate::vocab::{ConnId, QueueId, Reason, Refusal};
@@ -47,6 +47,16 @@ impl QueueSpec {
     /// `Invalid` for values that no queue can have, `NotImplemented` for what this version does not offer.
     pub fn check_fields(&self) -> Result<(), Refusal> {
         let plain = Self::new("");
+        if let Some(field) = self.unfit_for_kind() {
+            let text = match self.kind {
+                QueueKind::Queue => format!("{field} is for streams"),
+                QueueKind::Stream => format!("a stream has no {field}"),
+            };
+            return Err(Refusal {
+                reason: Reason::Invalid,
+                text: format!("the queue {}: {text}", quoted(&self.name)),
+            });
+        }
         let refuse = |reason, rule: &str| {
             let text = format!("the queue {}: {rule}", quoted(&self.name));
             Err(Refusal { reason, text })
@@ -90,9 +100,28 @@ impl QueueSpec {
         }
     }
 
+    /// The name of a field that is set and that its kind does not have.
+    fn unfit_for_kind(&self) -> Option<&'static str> {
+        if self.kind == QueueKind::Queue {
+            return self.max_age_ms.map(|_| "max_age");
+        }
+        let bare = Self {
+            durable: self.durable,
+            max_length: self.max_length,
+            max_bytes: self.max_bytes,
+            max_age_ms: self.max_age_ms,
+            ..Self::stream(self.name.clone())
+        };
+        if self.max_age_ms == Some(0) {
+            return Some("max_age of 0");
+        }
+        self.difference(&bare)
+    }
+
     /// The name of the first field in which two definitions differ.
     pub(super) fn difference(&self, other: &Self) -> Option<&'static str> {
         [
+            ("kind", self.kind == other.kind),
             ("durable", self.durable == other.durable),
             ("exclusive", self.exclusive == other.exclusive),
             ("auto_delete", self.auto_delete == other.auto_delete),
@@ -102,6 +131,7 @@ impl QueueSpec {
             ),
             ("max_length", self.max_length == other.max_length),
             ("max_bytes", self.max_bytes == other.max_bytes),
+            ("max_age", self.max_age_ms == other.max_age_ms),
             ("overflow", self.overflow == other.overflow),
             ("expires_ms", self.expires_ms == other.expires_ms),
             ("max_priority", self.max_priority == other.max_priority),

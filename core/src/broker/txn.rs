@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use super::conn::PortKind;
 use super::ports::Target;
 use super::routing::Route;
-use super::{Broker, Now, Overflow, quoted};
+use super::{Broker, Now, quoted};
 use crate::queue::Clock;
 use crate::route::QueueRef;
 use crate::vocab::{
@@ -225,7 +225,7 @@ impl Broker {
                         let (len, bytes) = more.entry(queue.slot).or_default();
                         *len += 1;
                         *bytes = bytes.saturating_add(message.payload.len() as u64);
-                        is_stored |= message.envelope.durable && self.queues[queue.slot].is_durable;
+                        is_stored |= self.queues[queue.slot].keeps(&message.envelope);
                     }
                 }
                 Work::Settle {
@@ -246,7 +246,7 @@ impl Broker {
         }
         for (slot, (len, bytes)) in more {
             let queue = &self.queues[slot];
-            if !queue.has_room_for(len, bytes) && queue.spec.overflow != Overflow::DropHead {
+            if !queue.has_room_for(len, bytes) && !queue.drops_head() {
                 let name = quoted(&queue.spec.name);
                 return Err(limit(format!("the queue {name} has no room for all of it")));
             }
@@ -259,7 +259,12 @@ impl Broker {
         let Some(slot) = self.consumer_slot(conn, port) else {
             return false;
         };
-        let unsettled = &self.consumers[slot].unsettled;
+        let consumer = &self.consumers[slot];
+        if consumer.is_browsing && consumer.progress.is_none() {
+            // What it was shown it does not hold, and its settlement changes nothing.
+            return true;
+        }
+        let unsettled = &consumer.unsettled;
         (first.0..=last.0).all(|delivery| unsettled.live_from(delivery) == Some(delivery))
     }
 

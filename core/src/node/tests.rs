@@ -79,6 +79,7 @@ impl Script {
                     subscription: Default::default(),
                     filter: None,
                     lock: Default::default(),
+                    stream: crate::vocab::StreamRead::default(),
                 });
                 self.commands.push(Command::OpenConsumer {
                     port: Port(1),

@@ -7,6 +7,7 @@ mod cold;
 mod column;
 mod entry;
 mod expiry;
+mod log;
 mod pick;
 mod window;
 
@@ -18,17 +19,20 @@ pub(crate) use backlog::{Backlog, Browsed, View};
 pub(crate) use chunks::Chunks;
 pub(crate) use cold::Arrival;
 pub(crate) use entry::{Clock, Entry, Extra, NEVER_MS};
+use log::Marks;
 pub(crate) use window::{Missing, Share, Span};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use crate::admin::Totals;
 use crate::broker::{Overflow, QueueSpec};
 use crate::planted::{Bug, is_planted};
 use crate::schema::Rule;
 use crate::store::BatchId;
-use crate::vocab::{Cause, ConnId, LifetimePolicy, Port, QueueId};
+use crate::vocab::{Cause, ConnId, Envelope, LifetimePolicy, Message, Port, QueueId};
 
 /// Why a queue goes away by itself.
 #[derive(Clone, Debug)]
@@ -90,6 +94,10 @@ pub(crate) struct Queue {
     pub(crate) doomed_span: Option<Span>,
     /// Since the start.
     pub(crate) totals: Totals,
+    /// Only of streams: when what arrived.
+    pub(crate) marks: Marks,
+    /// Only of streams: the positions that named readers go on at.
+    pub(crate) offsets: BTreeMap<String, u64>,
 }
 
 /// What is fetched at a time for readers beside the cursor.
@@ -98,12 +106,18 @@ pub(crate) const READ_SHARE: Share = Share {
     bytes: 512 << 10,
 };
 
-/// Bodies that one browsing consumer asked for.
-#[derive(Clone, Copy, Debug)]
+/// The same for readers of a stream, each of which has up to twice as much ahead.
+pub(crate) const STREAM_SHARE: Share = Share {
+    len: 1_024,
+    bytes: 1 << 20,
+};
+
+/// Bodies that browsing consumers asked for.
+#[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) span: Span,
-    /// Slot and serial number of the consumer.
-    pub(crate) consumer: (usize, u64),
+    /// Slots and serial numbers of the consumers: those that come to the same place share a request.
+    pub(crate) consumers: SmallVec<[(usize, u64); 1]>,
 }
 
 impl Queue {
@@ -135,7 +149,48 @@ impl Queue {
             doomed: BTreeMap::new(),
             doomed_span: None,
             totals: Totals::default(),
+            marks: Marks::default(),
+            offsets: BTreeMap::new(),
         }
+    }
+
+    pub(crate) fn is_stream(&self) -> bool {
+        self.spec.is_stream()
+    }
+
+    /// Whether the store keeps a message of the queue. A stream keeps all of them, so that its offsets have no gaps.
+    #[inline]
+    pub(crate) fn keeps(&self, envelope: &Envelope) -> bool {
+        self.is_durable && (envelope.durable || self.is_stream())
+    }
+
+    /// How long a message may stay that arrives now. In a stream its own time to live does not count.
+    #[inline]
+    pub(crate) fn ttl_ms(&self, envelope: &Envelope) -> Option<u64> {
+        if self.is_stream() {
+            return self.spec.max_age_ms;
+        }
+        [envelope.ttl_ms, self.spec.message_ttl_ms]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// An entry for a message that goes into this queue.
+    #[inline]
+    pub(crate) fn entry(&self, message: Arc<Message>, expires_ms: u64, is_durable: bool) -> Entry {
+        let mut entry = Entry::new(message, expires_ms, BatchId(0), is_durable);
+        if self.is_stream() {
+            entry.extra = None;
+            entry.delivery_count = 0;
+        }
+        entry
+    }
+
+    /// Whether it makes room for new messages by dropping old ones.
+    #[inline]
+    pub(crate) fn drops_head(&self) -> bool {
+        self.spec.overflow == Overflow::DropHead || self.is_stream()
     }
 
     /// Whether bodies may be left to the store. Those of a queue with priorities stay: which comes next is not known
@@ -172,7 +227,7 @@ impl Queue {
         if !self.is_full_for(payload_len) {
             return true;
         }
-        self.spec.overflow == Overflow::DropHead && self.fits_alone(payload_len)
+        self.drops_head() && self.fits_alone(payload_len)
     }
 
     /// Whether a message of `payload_len` bytes could be in the queue if nothing else was.

@@ -106,6 +106,16 @@ impl Window {
     pub(crate) fn asked(&self) -> usize {
         self.asked.len()
     }
+
+    /// Of a stream: where what is away ends.
+    pub(super) fn log_end(&self) -> u64 {
+        self.to
+    }
+
+    /// Of a stream: everything before this is away.
+    pub(super) fn set_log_end(&mut self, end: u64) {
+        self.to = end;
+    }
 }
 
 /// Whether a window has all the blocks that it may have: a few at least, however large each is.
@@ -234,7 +244,7 @@ impl Backlog {
         freed
     }
 
-    fn send_away(&mut self, seq: u64, persisted: BatchId) -> usize {
+    pub(super) fn send_away(&mut self, seq: u64, persisted: BatchId) -> usize {
         let Some(entry) = self.entries.entry_mut(seq) else {
             return 0;
         };
@@ -247,7 +257,7 @@ impl Backlog {
     }
 
     /// Packs the complete chunks that touch these positions and are away as a whole.
-    fn pack(&mut self, first: u64, end: u64, at: Option<Clock>) {
+    pub(super) fn pack(&mut self, first: u64, end: u64, at: Option<Clock>) {
         let mut from = first;
         while let Some(seq) = self.entries.live_from(from).filter(|seq| *seq < end) {
             let chunk = self.entries.chunk_of(seq);

@@ -87,6 +87,15 @@ pub enum Op {
         /// So many positions from there on, each of which had a message; at least one.
         count: u64,
     },
+    /// A named reader of a stream came so far, or its name is forgotten.
+    OffsetStored {
+        /// The stream.
+        queue: QueueId,
+        /// The reader's name.
+        reader: String,
+        /// The position that it goes on at; none: forget it.
+        next: Option<Seq>,
+    },
     /// An attempt failed, or a consumer changed annotations.
     Returned {
         /// The queue.

@@ -11,6 +11,8 @@ pub enum Address {
     QueueOrNew(String),
     /// `/streams/NAME`
     Stream(String),
+    /// A stream, made when there is none.
+    StreamOrNew(String),
     /// `/exchanges/NAME` or `/exchanges/NAME/KEY` (percent-encoded)
     Exchange {
         /// The exchange.

@@ -37,6 +37,15 @@ pub enum Ask {
         /// The queue.
         name: String,
     },
+    /// Store how far a reader of a stream came. Answered by [`Answer::OffsetStored`] or [`Answer::NoStream`].
+    StoreOffset {
+        /// The stream.
+        name: String,
+        /// The reader's name.
+        reader: String,
+        /// The position that it goes on at.
+        next: u64,
+    },
     /// Name all queues. Answered by [`Answer::Listed`].
     List,
     /// The numbers of one queue. Answered by [`Answer::Numbers`].
@@ -65,6 +74,8 @@ pub enum Ask {
 pub struct QueueNumbers {
     /// Its name.
     pub name: String,
+    /// It is a stream: nothing is held, and what is kept counts as waiting.
+    pub is_stream: bool,
     /// Messages that no consumer has.
     pub waiting: u64,
     /// Messages that consumers hold.
@@ -75,6 +86,8 @@ pub struct QueueNumbers {
     pub bytes: u64,
     /// The position that the next message gets. Positions count from 0, so this is how many there ever were.
     pub next_position: u64,
+    /// The oldest position that is kept; the next one when none is.
+    pub first_position: u64,
 }
 
 /// The answer to an [`Ask`].
@@ -97,6 +110,13 @@ pub enum Answer {
         /// Messages that were removed.
         messages: u64,
     },
+    /// The position is stored.
+    OffsetStored {
+        /// As asked.
+        next: u64,
+    },
+    /// There is no stream of that name.
+    NoStream,
     /// All queues, by the bytes of their names.
     Listed(Vec<QueueNumbers>),
     /// One queue.

@@ -8,7 +8,9 @@ use crate::filter::FilterSpec;
 
 use crate::admin::{ConnAbout, ConnReport, Request};
 
-use super::{Address, Ask, AskId, DeliveryId, LockSpec, Message, Port, RuleId, Ticket, TxnId};
+use super::{
+    Address, Ask, AskId, DeliveryId, LockSpec, Message, Port, RuleId, StreamRead, Ticket, TxnId,
+};
 
 /// The identity of a link across the node (AMQP 1.0 part 2, 2.6.1): a second link of the same key steals the first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -86,6 +88,8 @@ pub struct ConsumerSpec {
     pub filter: Option<FilterSpec>,
     /// For how long it may hold a message.
     pub lock: LockSpec,
+    /// Where the address is a stream.
+    pub stream: StreamRead,
 }
 
 /// How an attempt ended.

@@ -13,6 +13,7 @@ mod lock;
 mod message;
 mod notice;
 mod reason;
+mod stream;
 
 pub use address::{Address, LifetimePolicy, NodeKind};
 pub use ask::{Answer, Ask, AskId, QueueNumbers};
@@ -26,3 +27,4 @@ pub use lock::LockSpec;
 pub use message::{Delay, Envelope, Format, Message, Wishes};
 pub use notice::{ConsumerOpened, Delivered, Notice, ProducerOpened, Verdict};
 pub use reason::{Reason, Refusal};
+pub use stream::{StreamRead, StreamStart};

@@ -31,8 +31,10 @@ pub struct ConsumerOpened {
     pub name: String,
     /// Whether it reads without taking.
     pub browse: bool,
-    /// How the subscription is held, if it reads from an exchange.
+    /// How the subscription is held, if it reads from an exchange, or the reader's position, if it reads a stream.
     pub subscription: SubscriptionSpec,
+    /// Only of a stream: the position that it begins at.
+    pub next: Option<Seq>,
 }
 
 /// One message for one consumer.

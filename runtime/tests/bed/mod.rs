@@ -96,6 +96,7 @@ impl Echo {
             subscription: Default::default(),
             filter: None,
             lock: Default::default(),
+            stream: qq_core::vocab::StreamRead::default(),
         };
         self.commands.push(Command::OpenConsumer {
             port: CONSUMER,

@@ -188,6 +188,7 @@ pub(crate) struct ModelQueue {
     pub(crate) spec: Arc<QueueSpec>,
     pub(crate) next: u64,
     pub(crate) kept: BTreeMap<u64, Kept>,
+    pub(crate) offsets: BTreeMap<String, Seq>,
 }
 
 /// The plain meaning of operations: queues, and what declares the exchanges and bindings that are there.
@@ -198,6 +199,33 @@ pub(crate) struct Model(
 );
 
 impl Model {
+    fn enqueue(&mut self, stored: &StoredMessage) {
+        for (id, seq) in &stored.places {
+            let Some(queue) = self.0.get_mut(id) else {
+                continue;
+            };
+            // As the broker does: a position that is not behind all others cannot be filled.
+            assert!(seq.0 >= queue.next, "{id:?} {seq:?} < {}", queue.next);
+            queue.next = seq.0 + 1;
+            let kept = Kept {
+                message: Arc::clone(&stored.message),
+                arrived_at_ms: stored.arrived_at_ms,
+                delivery_count: 0,
+                annotations: None,
+            };
+            queue.kept.insert(seq.0, kept);
+        }
+    }
+
+    fn note_offset(&mut self, queue: QueueId, reader: &str, next: Option<Seq>) {
+        if let Some(queue) = self.0.get_mut(&queue) {
+            match next {
+                Some(next) => queue.offsets.insert(reader.to_owned(), next),
+                None => queue.offsets.remove(reader),
+            };
+        }
+    }
+
     pub(crate) fn apply(&mut self, op: &Op) {
         match op {
             Op::QueueDeclared { queue, spec } => {
@@ -205,6 +233,7 @@ impl Model {
                     spec: Arc::clone(spec),
                     next: 0,
                     kept: BTreeMap::new(),
+                    offsets: BTreeMap::new(),
                 };
                 let before = self.0.insert(*queue, empty);
                 assert!(before.is_none(), "{queue:?} is declared twice");
@@ -231,23 +260,7 @@ impl Model {
             Op::SchemaForgotten { subject, version } => {
                 self.1.remove(&format!("schema {subject} {version}"));
             }
-            Op::Enqueued(stored) => {
-                for (id, seq) in &stored.places {
-                    let Some(queue) = self.0.get_mut(id) else {
-                        continue;
-                    };
-                    // As the broker does: a position that is not behind all others cannot be filled.
-                    assert!(seq.0 >= queue.next, "{id:?} {seq:?} < {}", queue.next);
-                    queue.next = seq.0 + 1;
-                    let kept = Kept {
-                        message: Arc::clone(&stored.message),
-                        arrived_at_ms: stored.arrived_at_ms,
-                        delivery_count: 0,
-                        annotations: None,
-                    };
-                    queue.kept.insert(seq.0, kept);
-                }
-            }
+            Op::Enqueued(stored) => self.enqueue(stored),
             Op::Counted { queue, next } => {
                 if let Some(queue) = self.0.get_mut(queue) {
                     queue.next = queue.next.max(next.0);
@@ -259,6 +272,11 @@ impl Model {
                     queue.kept.retain(|seq, _| !gone.contains(seq));
                 }
             }
+            Op::OffsetStored {
+                queue,
+                reader,
+                next,
+            } => self.note_offset(*queue, reader, *next),
             Op::Returned {
                 queue,
                 seq,

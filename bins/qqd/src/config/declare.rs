@@ -1,4 +1,4 @@
-//! Reads the topology: the tables `[[queue]]`, `[[exchange]]` and `[[binding]]`.
+//! Reads the topology: the tables `[[queue]]`, `[[stream]]`, `[[exchange]]` and `[[binding]]`.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use toml::de::{DeTable, DeValue};
 use super::Origin;
 use super::key::Key;
 use super::load::{Loader, Source};
+use super::stream::Stream;
 use super::topology::{Binding, Exchange, Queue};
 
 /// The names of the tables.
-pub(super) const TOPOLOGY: [&str; 3] = ["queue", "exchange", "binding"];
+pub(super) const TOPOLOGY: [&str; 4] = ["queue", "stream", "exchange", "binding"];
 
 impl Loader {
     pub(super) fn read_topology(&mut self, source: &Source, root: &DeTable<'_>) {
@@ -39,7 +40,11 @@ impl Loader {
                     continue;
                 };
                 match name {
+                    "queue" if is_stream(entries) => {
+                        self.read_stream(name, source, origin, entries)
+                    }
                     "queue" => self.read_queue(source, origin, entries),
+                    "stream" => self.read_stream(name, source, origin, entries),
                     "exchange" => self.read_exchange(source, origin, entries, &mut routes),
                     _ => self.read_binding(source, origin, entries, &routes),
                 }
@@ -89,6 +94,10 @@ impl Loader {
             );
             return;
         }
+        if (self.config.streams.iter()).any(|stream| stream.name.0 == name) {
+            let text = format!("queue.name = {name:?}: there is a stream of this name");
+            return self.problem(origin, text);
+        }
         if let Some(older) = self
             .config
             .queues
@@ -113,6 +122,48 @@ impl Loader {
             ));
         }
         self.config.queues.push(queue);
+    }
+
+    /// A `[[stream]]`, or a `[[queue]]` whose type says that it is one.
+    fn read_stream(&mut self, table: &str, source: &Source, origin: Origin, entries: &DeTable<'_>) {
+        let mut stream = Stream::default();
+        for (key, value) in entries {
+            let entry: &str = key.get_ref();
+            if table == "queue" && TYPE_KEYS.contains(&entry) {
+                continue;
+            }
+            let origin = source.origin(&key.span());
+            self.read_key(table, &mut stream.keys(), stream_key(entry), value, origin);
+        }
+        let name = stream.name.0.clone();
+        if name.is_empty() {
+            if !entries.contains_key("name") {
+                let text = format!("{table}: a stream needs a name = \"...\"");
+                self.problem(origin, text);
+            }
+            return;
+        }
+        if QueueSpec::is_reserved(&name) {
+            let text = format!(
+                "{table}.name = {name:?}: names that begin with \"amq.\" or \"_\" are reserved"
+            );
+            return self.problem(origin, text);
+        }
+        let older = self.config.streams.iter_mut();
+        if let Some(older) = older.into_iter().find(|older| older.name.0 == name) {
+            if let Some(key) = differing_key(older.clone().keys(), stream.keys()) {
+                let text = format!(
+                    "{table}.{key}: the stream {name:?} was declared before with another {key}"
+                );
+                self.problem(origin, text);
+            }
+            return;
+        }
+        if self.config.queues.iter().any(|queue| queue.name.0 == name) {
+            let text = format!("{table}.name = {name:?}: there is a queue of this name");
+            return self.problem(origin, text);
+        }
+        self.config.streams.push(stream);
     }
 
     fn read_exchange(
@@ -166,15 +217,37 @@ impl Loader {
                 .config
                 .queues
                 .iter()
-                .any(|known| known.name.0 == *queue)
+                .map(|known| &known.name.0)
+                .chain(self.config.streams.iter().map(|known| &known.name.0))
+                .any(|known| known == queue)
         {
             self.problem(
                 origin,
-                format!("binding: no [[queue]] named {queue:?} is declared"),
+                format!("binding: no [[queue]] or [[stream]] named {queue:?} is declared"),
             );
             return;
         }
         self.config.bindings.push(binding);
+    }
+}
+
+/// Keys that say what a `[[queue]]` is; the second is RabbitMQ's.
+const TYPE_KEYS: [&str; 2] = ["type", "x-queue-type"];
+
+fn is_stream(entries: &DeTable<'_>) -> bool {
+    TYPE_KEYS.iter().any(|key| {
+        let value = entries.get(*key).map(toml::Spanned::get_ref);
+        matches!(value, Some(DeValue::String(text)) if text.eq_ignore_ascii_case("stream"))
+    })
+}
+
+/// A key of a stream by the names that queues and RabbitMQ have for it.
+fn stream_key(name: &str) -> &str {
+    match name {
+        "max_length" | "x-max-length" => "max_messages",
+        "x-max-length-bytes" => "max_bytes",
+        "x-max-age" => "max_age",
+        other => other,
     }
 }
 

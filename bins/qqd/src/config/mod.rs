@@ -17,6 +17,7 @@ mod raw;
 mod reference;
 mod sections;
 mod setting;
+mod stream;
 mod topology;
 
 use std::net::SocketAddr;
@@ -29,6 +30,7 @@ use qq_core::route::{BindingSpec, ExchangeSpec};
 use key::Section;
 use limits::Limits;
 use sections::{Auth, Cluster, Defaults, Management, Sasl, Server, Storage};
+use stream::Stream;
 use topology::{Binding, Exchange, Queue};
 
 pub(crate) use load::{Source, load};
@@ -48,6 +50,7 @@ pub(crate) struct Config {
     management: Management,
     cluster: Cluster,
     queues: Vec<Queue>,
+    streams: Vec<Stream>,
     exchanges: Vec<Exchange>,
     bindings: Vec<Binding>,
     /// What the user should know, one line each: features that are missing, variables that are not known.
@@ -108,9 +111,12 @@ impl Config {
         self.server.binary_enabled.then_some(address)
     }
 
-    /// The queues that exist from the start.
+    /// The queues and streams that exist from the start.
     pub(crate) fn queue_specs(&self) -> Vec<QueueSpec> {
-        self.queues.iter().map(Queue::spec).collect()
+        let queues = self.queues.iter().map(Queue::spec);
+        queues
+            .chain(self.streams.iter().map(Stream::spec))
+            .collect()
     }
 
     /// The exchanges that exist from the start.

@@ -20,6 +20,11 @@ impl Config {
             print_keys(&mut out, queue.keys(), false);
             out.push('\n');
         }
+        for stream in &mut self.streams {
+            out.push_str("[[stream]]\n");
+            print_keys(&mut out, stream.keys(), true);
+            out.push('\n');
+        }
         for exchange in &mut self.exchanges {
             out.push_str("[[exchange]]\n");
             print_keys(&mut out, exchange.keys(), true);

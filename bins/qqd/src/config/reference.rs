@@ -2,6 +2,7 @@
 
 use super::Config;
 use super::key::{Key, variable};
+use super::stream::Stream;
 use super::topology::{Binding, Exchange, Queue};
 
 const PAGE: &str = include_str!("../../../../docs/configuration.md");
@@ -45,6 +46,7 @@ fn reference() -> String {
         "",
         Queue::new(&Config::default().defaults).keys(),
     ));
+    parts.push(rows("[[stream]]", "", Stream::default().keys()));
     parts.push(rows("[[exchange]]", "", Exchange::default().keys()));
     parts.push(rows("[[binding]]", "", Binding::default().keys()));
     parts.join("\n")

@@ -179,6 +179,7 @@ impl Chaos {
             settled: !is_q && self.random.below(4) == 0,
             filter: None,
             lock: Default::default(),
+            stream: crate::vocab::StreamRead::default(),
             default_outcome: if self.random.below(2) == 0 {
                 Outcome::Released
             } else {

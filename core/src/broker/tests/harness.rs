@@ -91,6 +91,7 @@ pub(super) fn consumer(address: Address) -> ConsumerSpec {
         subscription: Default::default(),
         filter: None,
         lock: Default::default(),
+        stream: crate::vocab::StreamRead::default(),
     }
 }
 

@@ -30,6 +30,8 @@ mod recovery;
 mod routing;
 mod schemas;
 mod smoke;
+mod stream_readers;
+mod streams;
 mod subscriptions;
 mod txn;
 mod unused;

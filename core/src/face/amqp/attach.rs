@@ -9,11 +9,12 @@ use qq_proto_amqp::performative::{
 use qq_proto_amqp::types::{Map, Str, Symbol, Value};
 
 use super::outcome::outcome_of;
+use super::stream::{self, Beginning};
 use crate::filter::FilterSet;
 use crate::vocab::{
     Address, ConsumerOpened, ConsumerSpec, ExpiryPolicy, LifetimePolicy, LinkKey, LockSpec,
-    NodeKind, Outcome, ProducerOpened, ProducerSpec, Reason, Refusal, SubscriptionSpec,
-    TerminusDurability,
+    NodeKind, Outcome, ProducerOpened, ProducerSpec, Reason, Refusal, StreamRead, StreamStart,
+    SubscriptionSpec, TerminusDurability,
 };
 
 pub(super) const ACCEPTED: Symbol = Symbol::from_static("amqp:accepted:list");
@@ -100,6 +101,10 @@ pub(super) fn consumer_spec(container: &Bytes, attach: &Attach) -> Result<Consum
         subscription: subscription_of(source),
         filter: filters_of(source)?.spec,
         lock: LockSpec::default(),
+        stream: StreamRead {
+            start: start_of(source)?.map_or_else(StreamStart::default, |asked| asked.start),
+            resumes: None,
+        },
     })
 }
 
@@ -116,6 +121,7 @@ fn lookup_spec(container: &Bytes, attach: &Attach) -> ConsumerSpec {
         settled: attach.snd_settle_mode == SndSettleMode::Settled,
         default_outcome: Outcome::Released,
         filter: None,
+        stream: StreamRead::default(),
         subscription: SubscriptionSpec {
             is_shared: is_global || attach.desired_capabilities.contains(&SHARED),
             is_global,
@@ -192,7 +198,12 @@ pub(super) fn consumer_reply(
 ) -> LinkReply {
     let asked = attach.source.clone().unwrap_or_default();
     // Read without error before the broker was asked.
-    let effective = filters_of(&asked).map_or_else(|_| Map::new(), |set| set.effective);
+    let mut effective = filters_of(&asked).map_or_else(|_| Map::new(), |set| set.effective);
+    if opened.kind == NodeKind::Stream
+        && let Ok(Some(beginning)) = start_of(&asked)
+    {
+        effective.push(beginning.entry);
+    }
     let default_outcome = asked
         .default_outcome
         .filter(|state| outcome_of(state).is_some());
@@ -264,6 +275,14 @@ fn filters_of(source: &Source) -> Result<FilterSet, Refusal> {
     FilterSet::read(map).map_err(|error| refusal(Reason::Invalid, &error.to_string()))
 }
 
+/// Where a receiver wants to begin, if its source is a stream.
+fn start_of(source: &Source) -> Result<Option<Beginning>, Refusal> {
+    match &source.filter {
+        Some(map) => stream::start_of(map),
+        None => Ok(None),
+    }
+}
+
 fn key_of(container: &Bytes, attach: &Attach) -> LinkKey {
     LinkKey {
         container: container.clone(),
@@ -307,7 +326,7 @@ fn lifetime_of(properties: Option<&Map>) -> LifetimePolicy {
     }
 }
 
-fn refusal(reason: Reason, text: &str) -> Refusal {
+pub(super) fn refusal(reason: Reason, text: &str) -> Refusal {
     Refusal {
         reason,
         text: text.to_owned(),

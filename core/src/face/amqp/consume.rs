@@ -13,7 +13,7 @@ use super::ports::{Consumer, PortState};
 use super::{AmqpFace, push_settle, refusal};
 use crate::broker::Now;
 use crate::planted::{Bug, is_planted};
-use crate::vocab::{Command, ConsumerOpened, Delivered, DeliveryId, Outcome, Port};
+use crate::vocab::{Command, ConsumerOpened, Delivered, DeliveryId, NodeKind, Outcome, Port};
 
 impl AmqpFace {
     pub(super) fn open_consumer(&mut self, link: LinkId, attach: Box<Attach>) {
@@ -25,6 +25,7 @@ impl AmqpFace {
             message_size_max: attach.max_message_size.unwrap_or(0),
             attach: Some(attach),
             is_settled: spec.settled,
+            is_stream: false,
             seen: 0,
             limit: 0,
             is_draining: false,
@@ -52,6 +53,7 @@ impl AmqpFace {
         let Some(attach) = consumer.attach.take() else {
             return;
         };
+        consumer.is_stream = opened.kind == NodeKind::Stream;
         let reply = consumer_reply(&attach, opened, self.config.connection.message_size_max);
         // Fails only when the connection is closing: nobody waits for the answer.
         let _ = self.conn.accept_link(link, reply);
@@ -138,7 +140,7 @@ impl AmqpFace {
             }
             return;
         }
-        let (head, rest) = self.head.write(&delivered);
+        let (head, rest) = self.head.write(&delivered, consumer.is_stream);
         let payload = rest.as_ref().unwrap_or(&delivered.message.payload);
         let size_max = consumer.message_size_max;
         if size_max > 0 && (head.len() + payload.len()) as u64 > size_max {

@@ -7,6 +7,7 @@ use qq_proto_amqp::types::{DeliveryTag, Map};
 
 use super::death::annotations_of;
 use super::outcome::{decode_map, merge};
+use super::stream::{offset_entry, put_offset_section};
 use crate::face::mapping;
 use crate::vocab::{Delivered, Format};
 
@@ -20,7 +21,11 @@ impl Head {
     /// Writes the sections that precede what is kept of the message, and returns the rest of the message.
     ///
     /// A message that came without a header and has no history leaves without one: absent means the defaults.
-    pub(super) fn write(&mut self, delivered: &Delivered) -> (&[u8], Option<Bytes>) {
+    pub(super) fn write(
+        &mut self,
+        delivered: &Delivered,
+        has_offset: bool,
+    ) -> (&[u8], Option<Bytes>) {
         self.buf.clear();
         let envelope = &delivered.message.envelope;
         let has_history = delivered.delivery_count > 0 || delivered.ttl_ms.is_some();
@@ -39,7 +44,7 @@ impl Head {
         let converted = sections_of(delivered);
         let payload = converted.as_ref().unwrap_or(&delivered.message.payload);
         let deaths = delivered.message.envelope.deaths.as_deref();
-        let added = match (&delivered.annotations, deaths) {
+        let mut added = match (&delivered.annotations, deaths) {
             (None, None) => None,
             (Some(added), None) => Some(decode_map(added)),
             (added, Some(deaths)) => {
@@ -47,6 +52,15 @@ impl Head {
                 Some(merge(earlier, &annotations_of(deaths)))
             }
         };
+        if has_offset {
+            let offset = delivered.seq.0;
+            if added.is_none() && !has_annotations(payload) {
+                put_offset_section(offset, &mut self.buf);
+                return (&self.buf, converted);
+            }
+            let entry = [offset_entry(offset)].into_iter().collect();
+            added = Some(merge(added.unwrap_or_default(), &entry));
+        }
         let rest = match added {
             Some(added) => Some(self.write_annotations(payload, added)),
             None => converted,
@@ -69,6 +83,12 @@ impl Head {
         qq_proto_amqp::section::encode_message_annotations(&annotations, &mut self.buf);
         rest
     }
+}
+
+/// Whether kept sections begin with message annotations. What is written otherwise than in the usual short form counts as
+/// having some.
+fn has_annotations(payload: &[u8]) -> bool {
+    !matches!(payload, [0x00, 0x53, code, ..] if *code != 0x72)
 }
 
 /// The sections of a message that came by another protocol; none when it has its own.

@@ -15,6 +15,7 @@ mod produce;
 mod publish;
 mod refusal;
 mod report;
+mod stream;
 mod txn;
 mod wishes;
 

@@ -57,6 +57,8 @@ pub(super) struct Consumer {
     pub(super) message_size_max: u64,
     /// Deliveries are settled when sent.
     pub(super) is_settled: bool,
+    /// It reads a stream: deliveries carry their offset.
+    pub(super) is_stream: bool,
     /// Deliveries that the broker handed over since the opening.
     pub(super) seen: u64,
     /// The permit that the broker has.

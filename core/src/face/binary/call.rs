@@ -21,7 +21,7 @@ use crate::face::mapping::{CORRELATION_ID, REPLY_TO};
 use crate::schema::Rule;
 use crate::vocab::{
     Address, Command, ConsumerSpec, Delivered, Envelope, Format, LifetimePolicy, LockSpec, Message,
-    Outcome, Port, Refusal, SubscriptionSpec,
+    Outcome, Port, Refusal, StreamRead, SubscriptionSpec,
 };
 
 /// What a time-out of 0 means.
@@ -120,6 +120,7 @@ impl BinaryFace {
                 settled: true,
                 default_outcome: Outcome::Released,
                 filter: None,
+                stream: StreamRead::default(),
                 subscription: SubscriptionSpec::default(),
                 lock: LockSpec::default(),
             }),

@@ -15,8 +15,8 @@ use super::settle::push_settle;
 use super::{BinaryFace, held, refusal};
 use crate::face::mapping;
 use crate::vocab::{
-    Address, Command, ConsumerSpec, Delivered, Format, LockSpec, Outcome, Port, Refusal,
-    SubscriptionSpec,
+    Address, Command, ConsumerOpened, ConsumerSpec, Delivered, Format, LockSpec, Outcome, Port,
+    Refusal, StreamRead, SubscriptionSpec,
 };
 
 /// What a prefetch of 0 means.
@@ -66,12 +66,13 @@ impl BinaryFace {
             }
             return;
         }
-        if self.consumers.len() >= self.config.consumers_max {
+        if self.consumers.len() + self.readers.len() >= self.config.consumers_max {
             let text = "too many consumers on this connection";
             return self.refuse(reply_to, ErrorCode::Failed, text);
         }
         let port = self.ports.insert(PortState::Consumer(Consumer {
             queue: request.queue.clone(),
+            reads_for: None,
             prefetch,
             lock,
             is_auto: request.auto_ack,
@@ -92,6 +93,7 @@ impl BinaryFace {
                 settled: false,
                 default_outcome: Outcome::Released,
                 filter: None,
+                stream: StreamRead::default(),
                 subscription: SubscriptionSpec::default(),
                 lock,
             }),
@@ -99,18 +101,26 @@ impl BinaryFace {
         self.consumers.insert(request.queue, port);
     }
 
-    pub(super) fn on_consumer_opened(&mut self, port: Port) {
+    pub(super) fn on_consumer_opened(&mut self, port: Port, opened: &ConsumerOpened) {
         let Some(consumer) = self.ports.consumer(port) else {
             return;
         };
         consumer.is_open = true;
-        for reply_to in std::mem::take(&mut consumer.waiting) {
-            self.reply(reply_to, &Reply::Done);
+        let waiting = std::mem::take(&mut consumer.waiting);
+        if consumer.reads_for.is_some() {
+            self.answer_seek(waiting, opened);
+        } else {
+            for reply_to in waiting {
+                self.reply(reply_to, &Reply::Done);
+            }
         }
         self.update_permit(port);
     }
 
     pub(super) fn on_unsubscribe(&mut self, reply_to: ReplyTo, request: &UnsubscribeRequest) {
+        if !self.consumers.contains_key(&request.queue) && self.stop_reading(&request.queue) {
+            return self.reply(reply_to, &Reply::Done);
+        }
         let is_ours = request.group.as_ref().is_none_or(String::is_empty);
         let port = match self.consumers.remove(&request.queue) {
             Some(port) if is_ours => port,
@@ -135,12 +145,15 @@ impl BinaryFace {
 
     /// The broker ended a consumer, or never made it.
     pub(super) fn end_consumer(&mut self, port: Port, mut consumer: Consumer, refusal: &Refusal) {
-        self.consumers.remove(&consumer.queue);
+        match consumer.reads_for {
+            Some(_) => self.readers.remove(&consumer.queue),
+            None => self.consumers.remove(&consumer.queue),
+        };
         self.held.forget(port);
         if consumer.is_open {
             let closed = ConsumerClosed {
                 queue: consumer.queue.clone(),
-                group: String::new(),
+                group: consumer.reads_for.clone().unwrap_or_default(),
                 code: refusal::code_of(refusal.reason).number(),
                 message: refusal.text.clone(),
             };
@@ -176,10 +189,14 @@ impl BinaryFace {
             return;
         }
         let room = if unsent < UNSENT_MAX { slice } else { 0 };
-        let wanted = consumer.ended + consumer.prefetch;
+        // A reader of a stream is held back by its socket alone.
+        let wanted = match consumer.reads_for {
+            Some(_) => u64::MAX,
+            None => consumer.ended + consumer.prefetch,
+        };
         let limit = wanted.min(consumer.seen + room);
         let ahead = consumer.limit.saturating_sub(consumer.seen);
-        let step = (slice.min(consumer.prefetch) / 4).max(1);
+        let step = (slice.min(wanted - consumer.ended) / 4).max(1);
         let is_worth_it = limit > consumer.limit && (ahead == 0 || limit - consumer.limit >= step);
         // Lowered when the prefetch was.
         let is_too_much = consumer.limit > wanted.max(consumer.seen);

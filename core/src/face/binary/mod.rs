@@ -6,6 +6,7 @@
 //! | `consume` | CONSUME and UNSUBSCRIBE, permits, deliveries |
 //! | `held`, `settle` | deliveries without an answer; ACK, NACK, EXTEND_VISIBILITY and time-outs |
 //! | `call` | CALL: a request, and the answer that comes to a queue of its own |
+//! | `stream` | SEEK and COMMIT_OFFSET, entries of streams |
 //! | `queue` | QUEUE_DECLARE and its relatives |
 //! | `schema` | SCHEMA_REGISTER, SCHEMA_GET and SCHEMA_LIST; what queues ask of messages |
 //! | `ids` | message ids for those who bring none |
@@ -26,6 +27,7 @@ mod refusal;
 mod report;
 mod schema;
 mod settle;
+mod stream;
 
 #[cfg(test)]
 mod tests;
@@ -53,6 +55,7 @@ use ports::{PortState, Ports};
 use publish::Batch;
 use queue::Asked;
 use settle::Settling;
+use stream::Sought;
 
 /// How faces of one listener behave.
 pub struct BinaryConfig {
@@ -95,6 +98,9 @@ pub struct BinaryFace {
     producers: Map<String, Port>,
     /// The consumer for each queue that is consumed.
     consumers: BTreeMap<String, Port>,
+    /// The reader of each stream that is read since a SEEK.
+    readers: BTreeMap<String, Port>,
+    sought: Sought,
     batches: Slab<Batch>,
     held: Held,
     settling: Slab<Settling>,
@@ -128,6 +134,8 @@ impl BinaryFace {
             ids: Ids::new(config.seed, serial),
             producers: Map::with_hasher(hashes),
             consumers: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            sought: Sought::default(),
             batches: Slab::new(),
             held: Held::new(config.seed),
             settling: Slab::new(),
@@ -181,10 +189,8 @@ impl BinaryFace {
             Request::SchemaList => self.on_schema_list(reply_to),
             Request::SchemaGet(get) => self.on_schema_get(reply_to, *get),
             Request::SchemaRegister(register) => self.on_schema_register(reply_to, *register),
-            Request::CommitOffset(_) => {
-                self.refuse(reply_to, ErrorCode::NotFound, text::STREAM_NOT_FOUND);
-            }
-            Request::Seek(_) => self.refuse_unoffered(reply_to, "streams"),
+            Request::CommitOffset(commit) => self.on_commit(reply_to, commit),
+            Request::Seek(seek) => self.on_seek(reply_to, seek),
             // The machine answers it.
             Request::Ping(_) => {}
         }
@@ -244,6 +250,8 @@ impl BinaryFace {
             Notice::Deliver { port, delivered } => {
                 if self.calls.port() == Some(port) {
                     self.on_call_answer(&delivered);
+                } else if self.ports.is_reader(port) {
+                    self.on_stream_deliver(port, &delivered);
                 } else {
                     self.on_deliver(port, &delivered);
                 }
@@ -266,7 +274,7 @@ impl BinaryFace {
                 if self.calls.port() == Some(port) {
                     self.on_calls_opened(now, &opened.name);
                 } else {
-                    self.on_consumer_opened(port);
+                    self.on_consumer_opened(port, &opened);
                 }
             }
             Notice::Refused { port, refusal } | Notice::Closed { port, refusal } => {

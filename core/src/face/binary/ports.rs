@@ -29,6 +29,8 @@ pub(super) struct Producer {
 #[derive(Debug)]
 pub(super) struct Consumer {
     pub(super) queue: String,
+    /// It reads a stream since a SEEK, for this group.
+    pub(super) reads_for: Option<String>,
     /// Deliveries without an answer that it may hold.
     pub(super) prefetch: u64,
     /// After how long a delivery without an answer returns.
@@ -94,6 +96,12 @@ impl Ports {
             PortState::Consumer(consumer) => Some(consumer),
             PortState::Producer(_) => None,
         }
+    }
+
+    /// Whether it is a reader of a stream.
+    pub(super) fn is_reader(&mut self, port: Port) -> bool {
+        self.consumer(port)
+            .is_some_and(|consumer| consumer.reads_for.is_some())
     }
 
     fn state(&mut self, port: Port) -> Option<&mut PortState> {

@@ -73,6 +73,10 @@ impl BinaryFace {
             return;
         };
         let reply = match answer {
+            Answer::OffsetStored { next } => return self.answer_commit(reply_to, next),
+            Answer::NoStream => {
+                return self.refuse(reply_to, ErrorCode::NotFound, text::STREAM_NOT_FOUND);
+            }
             Answer::Declared { is_new, numbers } => Reply::QueueDeclared(QueueDeclareResponse {
                 queue: numbers.name,
                 created: is_new,
@@ -88,22 +92,39 @@ impl BinaryFace {
             Answer::Listed(all) => {
                 let queues = all.into_iter().map(|numbers| QueueInfo {
                     name: numbers.name,
-                    message_count: u32::try_from(numbers.waiting).unwrap_or(u32::MAX),
+                    // Of a stream the last sequence, as the first clients expect it.
+                    message_count: u32::try_from(match numbers.is_stream {
+                        true => numbers.next_position,
+                        false => numbers.waiting,
+                    })
+                    .unwrap_or(u32::MAX),
                     in_flight_count: u32::try_from(numbers.held).unwrap_or(u32::MAX),
                 });
                 Reply::QueueList(QueueListResponse {
                     queues: queues.collect(),
                 })
             }
-            Answer::Numbers(numbers) => Reply::QueueStats(Box::new(QueueStatsResponse {
-                queue: numbers.name,
-                message_count: numbers.waiting,
-                in_flight_count: numbers.held,
-                consumer_count: numbers.consumers,
-                bytes: numbers.bytes,
-                published_total: numbers.next_position,
-                ..QueueStatsResponse::default()
-            })),
+            Answer::Numbers(numbers) => {
+                let stream_only = |position: u64| match numbers.is_stream {
+                    true => position.saturating_add(1),
+                    false => 0,
+                };
+                Reply::QueueStats(Box::new(QueueStatsResponse {
+                    queue: numbers.name,
+                    message_count: numbers.waiting,
+                    in_flight_count: numbers.held,
+                    consumer_count: numbers.consumers,
+                    bytes: numbers.bytes,
+                    published_total: numbers.next_position,
+                    kind: match numbers.is_stream {
+                        true => QueueKind::Stream as i32,
+                        false => QueueKind::Queue as i32,
+                    },
+                    first_sequence: stream_only(numbers.first_position),
+                    next_sequence: stream_only(numbers.next_position),
+                    ..QueueStatsResponse::default()
+                }))
+            }
             Answer::Extended { until_ms } => Reply::Extended(ExtendVisibilityResponse {
                 new_visible_at: until_ms,
             }),
@@ -141,7 +162,6 @@ fn spec_of(defaults: &QueueSpec, declare: QueueDeclareRequest) -> Result<QueueSp
         Ok(WireOverflow::RejectDlx) | Err(_) => return Err("this `overflow`"),
     };
     let unoffered = [
-        (declare.kind != QueueKind::Queue as i32, "streams"),
         (declare.expires_ms > 0, "`expires_ms`"),
         (declare.priority_max > 0, "`priority_max`"),
         (declare.deliveries_max.is_some(), "`deliveries_max`"),
@@ -160,13 +180,14 @@ fn spec_of(defaults: &QueueSpec, declare: QueueDeclareRequest) -> Result<QueueSp
         ),
         (declare.single_active_consumer, "`single_active_consumer`"),
         (declare.dedup_window_ms.is_some(), "`dedup_window_ms`"),
-        (declare.age_max_ms > 0, "`age_max_ms`"),
         (!declare.arguments.is_empty(), "`arguments`"),
     ];
     if let Some((_, what)) = unoffered.into_iter().find(|(is_asked, _)| *is_asked) {
         return Err(what);
     }
-    let given = |value: u64| (value > 0).then_some(value);
+    if declare.kind == QueueKind::Stream as i32 {
+        return stream_of(declare);
+    }
     let has_backoff = declare.retry_backoff_min_ms > 0
         || declare.retry_backoff_max_ms > 0
         || declare.retry_backoff_factor_percent > 0;
@@ -187,9 +208,36 @@ fn spec_of(defaults: &QueueSpec, declare: QueueDeclareRequest) -> Result<QueueSp
         message_ttl_ms: given(declare.message_ttl_ms).or(defaults.message_ttl_ms),
         max_length: given(declare.length_max).or(defaults.max_length),
         max_bytes: given(declare.bytes_max).or(defaults.max_bytes),
+        max_age_ms: given(declare.age_max_ms),
         overflow,
         retry_backoff: retry_backoff.or(defaults.retry_backoff),
         lock_timeout_ms: given(declare.lock_timeout_ms).or(defaults.lock_timeout_ms),
         ..defaults.clone()
+    })
+}
+
+fn given(value: u64) -> Option<u64> {
+    (value > 0).then_some(value)
+}
+
+/// A definition of a stream; what a stream cannot have, the broker refuses.
+///
+/// # Errors
+/// The setting that this broker does not offer.
+fn stream_of(declare: QueueDeclareRequest) -> Result<QueueSpec, &'static str> {
+    let drops_head = [WireOverflow::Unspecified, WireOverflow::DropHead];
+    if !WireOverflow::try_from(declare.overflow).is_ok_and(|asked| drops_head.contains(&asked)) {
+        return Err("an `overflow` of streams other than DROP_HEAD");
+    }
+    Ok(QueueSpec {
+        durable: declare.durable.unwrap_or(true),
+        exclusive: declare.exclusive,
+        auto_delete: declare.auto_delete,
+        message_ttl_ms: given(declare.message_ttl_ms),
+        max_length: given(declare.length_max),
+        max_bytes: given(declare.bytes_max),
+        max_age_ms: given(declare.age_max_ms),
+        lock_timeout_ms: given(declare.lock_timeout_ms),
+        ..QueueSpec::stream(declare.queue)
     })
 }

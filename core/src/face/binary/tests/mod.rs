@@ -6,6 +6,7 @@ mod consume;
 mod publish;
 mod queues;
 mod schemas;
+mod streams;
 mod token;
 
 use std::collections::VecDeque;

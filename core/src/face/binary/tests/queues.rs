@@ -1,8 +1,8 @@
 //! Whole queues: made, found, listed, counted, purged, deleted; and what is not offered.
 
 use qq_proto_binary::message::{
-    CommitOffsetRequest, HeartbeatRequest, QueueDeclareRequest, QueueDeleteRequest,
-    QueuePurgeRequest, QueueStatsRequest, SchemaRegisterRequest, SeekRequest,
+    HeartbeatRequest, QueueDeclareRequest, QueueDeleteRequest, QueuePurgeRequest,
+    QueueStatsRequest, SchemaRegisterRequest,
 };
 use qq_proto_binary::reply::Reply;
 use qq_proto_binary::request::Request;
@@ -112,18 +112,6 @@ fn an_exclusive_queue_is_for_one_connection() {
 fn what_is_not_offered_yet_is_refused_in_the_words_of_the_protocol() {
     let mut bench = Bench::new();
     let a = bench.connect();
-    let stream = declare(|request| request.kind = 1);
-    assert_eq!(bench.refusal(a, &stream).0, 1);
-    let seek = Request::Seek(SeekRequest {
-        queue: "q".into(),
-        ..SeekRequest::default()
-    });
-    assert_eq!(bench.refusal(a, &seek).0, 1);
-    let commit = Request::CommitOffset(CommitOffsetRequest::default());
-    assert_eq!(
-        bench.refusal(a, &commit),
-        (4, "stream queue not found".into())
-    );
     let heartbeat = Request::Heartbeat(HeartbeatRequest {
         group: "g".into(),
         queue: "q".into(),
