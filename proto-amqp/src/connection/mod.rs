@@ -14,7 +14,7 @@
 //! | `state` | life of the connection, legal steps |
 //! | `input`, `handshake`, `sasl` | bytes in, frames, protocol headers, SASL |
 //! | `session`, `link/*` | begin and end, attach and detach, deliveries both ways |
-//! | `flow`, `settle`, `unsettled` | windows and credit, dispositions |
+//! | `flow`, `settle`, `unsettled`, `tokens` | windows and credit, dispositions |
 //! | `transmit`, `output`, `write`, `fit` | bytes out, within the peer's frame size |
 //! | `timers`, `budget`, `partial`, `violation` | deadlines, allowances, rules and what breaking them costs |
 
@@ -35,6 +35,7 @@ mod settle;
 mod slots;
 mod state;
 mod timers;
+mod tokens;
 mod transmit;
 mod unsettled;
 mod violation;

@@ -11,10 +11,11 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::event::{Event, UsageError};
-use super::ids::{SessionId, ahead_of};
+use super::ids::{LinkId, SessionId, ahead_of};
 use super::link::incoming::Received;
 use super::link::outgoing::Sent;
 use super::settle::PendingDisposition;
+use super::tokens::Tokens;
 use super::unsettled::Unsettled;
 use super::violation::Violation;
 use super::{Connection, LATE_SLOT, NO_SLOT};
@@ -63,6 +64,8 @@ pub(super) struct Session {
     pub(super) last_delivery_in: Option<u32>,
     /// Our deliveries that are not settled.
     pub(super) outgoing: Unsettled<Sent>,
+    /// Finds one of those by its token.
+    pub(super) tokens: Tokens,
     pub(super) next_delivery_out: u32,
     /// A disposition that later ones may still extend.
     pub(super) disposition: Option<PendingDisposition>,
@@ -98,6 +101,7 @@ impl Session {
             incoming: Unsettled::new(),
             last_delivery_in: None,
             outgoing: Unsettled::new(),
+            tokens: Tokens::default(),
             next_delivery_out: first_outgoing_id,
             disposition: None,
             wants_flow: false,
@@ -113,6 +117,12 @@ impl Session {
         self.next_incoming_id = begin.next_outgoing_id;
         self.handle_out_max = begin.handle_max;
         self.update_remote_window(Some(self.initial_outgoing_id), begin.incoming_window);
+    }
+
+    /// The id of one of our unsettled deliveries.
+    pub(super) fn delivery_out(&mut self, link: LinkId, token: u64) -> Result<u32, UsageError> {
+        let (id, _) = self.tokens.find(&mut self.outgoing, link.0.slot, token);
+        id.ok_or(UsageError::UnknownDelivery)
     }
 
     /// Part 2, 2.5.6: remote-incoming-window = next-incoming-id + incoming-window - next-outgoing-id, where an absent
@@ -374,6 +384,7 @@ impl Connection {
         session.disposition = None;
         session.incoming = Unsettled::new();
         session.outgoing = Unsettled::new();
+        session.tokens = Tokens::default();
         let channel = session.channel_out;
         self.write(
             channel,

@@ -6,7 +6,6 @@
 use super::Connection;
 use super::event::{Event, UsageError};
 use super::ids::{IncomingId, LinkId, SessionId};
-use super::link::outgoing::Sent;
 use super::violation::Violation;
 use crate::performative::{DeliveryState, Disposition, Role};
 
@@ -98,13 +97,7 @@ impl Connection {
             .sessions
             .find_mut(session_id.0)
             .ok_or(UsageError::UnknownLink)?;
-        let is_asked = |sent: &Sent| sent.link == link.0.slot && sent.token == token;
-        let id = session
-            .outgoing
-            .iter()
-            .find(|(_, sent)| is_asked(sent))
-            .map(|(id, _)| id);
-        let id = id.ok_or(UsageError::UnknownDelivery)?;
+        let id = session.delivery_out(link, token)?;
         session.outgoing.remove(id);
         self.list_disposition(
             session_id,
@@ -130,13 +123,7 @@ impl Connection {
             .sessions
             .find_mut(session_id.0)
             .ok_or(UsageError::UnknownLink)?;
-        let is_asked = |sent: &Sent| sent.link == link.0.slot && sent.token == token;
-        let id = session
-            .outgoing
-            .iter()
-            .find(|(_, sent)| is_asked(sent))
-            .map(|(id, _)| id);
-        let id = id.ok_or(UsageError::UnknownDelivery)?;
+        let id = session.delivery_out(link, token)?;
         if let Some(sent) = session.outgoing.find_mut(id) {
             sent.has_state = false;
         }

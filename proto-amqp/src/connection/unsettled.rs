@@ -52,7 +52,7 @@ impl<T> Unsettled<T> {
         self.live += 1;
     }
 
-    #[cfg(test)]
+    /// How many there are.
     pub(super) const fn len(&self) -> usize {
         self.live
     }
@@ -140,10 +140,11 @@ impl<T> Unsettled<T> {
         self.trim();
     }
 
-    /// The unsettled deliveries, oldest first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+    /// The unsettled deliveries that do not come before `from`, oldest first; without it all of them.
+    pub(super) fn iter_from(&self, from: Option<u32>) -> impl Iterator<Item = (u32, &T)> {
+        let place = from.map_or(0, |id| self.lower_bound(id));
         self.entries
-            .iter()
+            .range(place..)
             .filter_map(|entry| entry.value.as_ref().map(|value| (entry.id, value)))
     }
 
@@ -172,7 +173,7 @@ mod tests {
     use alloc::vec::Vec;
 
     fn ids(map: &Unsettled<()>) -> Vec<u32> {
-        map.iter().map(|(id, ())| id).collect()
+        map.iter_from(None).map(|(id, ())| id).collect()
     }
 
     fn of(list: &[u32]) -> Unsettled<()> {
