@@ -13,6 +13,7 @@ pub mod connection;
 mod dice;
 pub mod frames;
 pub mod node;
+pub mod schema;
 pub mod sections;
 pub mod selector;
 pub mod types;

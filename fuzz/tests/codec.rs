@@ -27,6 +27,12 @@ fn sections_corpus_replays() {
     replay("sections", 30, VARIED_MAX, qq_fuzz::sections::sections);
 }
 
+/// Compiling takes long in a debug build: only short inputs are varied.
+#[test]
+fn schema_corpus_replays() {
+    replay("schema", 40, 48, qq_fuzz::schema::schema);
+}
+
 #[test]
 fn selector_corpus_replays() {
     replay("selector", 30, VARIED_MAX, qq_fuzz::selector::selector);

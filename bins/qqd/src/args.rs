@@ -3,7 +3,7 @@
 use argh::FromArgs;
 
 /// Quark-Queue, an AMQP 1.0 message broker. Runs without any argument.
-#[derive(FromArgs, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, FromArgs, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Args {
     /// configuration file (TOML); without it, defaults and environment variables hold
     #[argh(option)]

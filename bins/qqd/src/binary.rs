@@ -1,14 +1,14 @@
 //! What the configuration means for QWER-Q connections.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use qq_core::face::binary::{BinaryConfig, BinaryFace};
 use qq_core::face::{Face, FaceFactory, Login};
 use qq_proto_binary::connection::{Auth, Config as ConnectionConfig};
 
-use crate::config::Config;
-use crate::login::Tokens;
+use crate::config::{Config, Size};
+use crate::login::SharedTokens;
 
 /// Deliveries that the broker may hand over ahead of the socket, per consumer; as for AMQP.
 const PERMIT_SLICE: u32 = 256;
@@ -20,21 +20,28 @@ const PREFETCH_MAX: u32 = 10_000;
 const LOCK_TIMEOUT_MS: u64 = 30_000;
 
 /// Makes the faces of the QWER-Q listener. `seed` is a number that no peer can guess.
-pub(crate) fn binary_factory(config: &Config, tokens: Tokens, seed: u64) -> FaceFactory {
+pub(crate) fn binary_factory(config: &Config, tokens: SharedTokens, seed: u64) -> FaceFactory {
     let limits = &config.limits;
-    let auth = if tokens.is_required() {
+    let is_required = tokens
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .is_required();
+    let auth = if is_required {
         Auth::Required
     } else {
         Auth::Open
     };
-    let tokens = Mutex::new(tokens);
+    let usual = ConnectionConfig::default();
+    let payload_max = limits.binary_payload_max.value().map(Size::to);
     let face = Arc::new(BinaryConfig {
         connection: ConnectionConfig {
             auth,
             auth_deadline_ms: limits.open_timeout.to(),
             unsent_bytes_max: limits.unsent_bytes_max.to(),
             slow_reader_ms: limits.slow_reader_timeout.to(),
-            ..ConnectionConfig::default()
+            payload_versioned_max: payload_max.unwrap_or(usual.payload_versioned_max),
+            payload_documented_max: payload_max.unwrap_or(usual.payload_documented_max),
+            ..usual
         },
         permit_slice: PERMIT_SLICE,
         unanswered_max: limits.unanswered_max.to(),

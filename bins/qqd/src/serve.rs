@@ -3,27 +3,26 @@
 use std::hash::{BuildHasher, Hasher};
 use std::net::TcpListener;
 use std::process::ExitCode;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use qq_core::broker::{Broker, BrokerConfig, Limits};
 use qq_core::schema::{Compatibility, RegistryLimits, SchemaMode};
 use qq_core::store::{StoreError, StoreFault};
 
-use crate::args::Args;
 use crate::binary::binary_factory;
 use crate::config::Config;
 use crate::face::amqp_factory;
 use crate::logging::{self, Log};
-use crate::login::{SharedUsers, Tokens, Users};
+use crate::login::{SharedTokens, SharedUsers, Tokens, Users};
 use crate::runtime::{self, Clock, Listener, Recovered, Shutdown};
-use crate::{EXIT_FAILED, EXIT_USAGE, complain, files, listen, read, signals, storage};
+use crate::{EXIT_FAILED, EXIT_USAGE, Given, complain, files, listen, read, signals, storage};
 
 /// How long settlements that nobody waits for are collected for one sync: some syncs of a slow disk.
 const LINGER: Duration = Duration::from_millis(10);
 
 /// Serves until a signal or a failure.
-pub(crate) fn serve(args: Args, config: &Config, users: Users) -> ExitCode {
+pub(crate) fn serve(given: Given, config: &Config, users: Users) -> ExitCode {
     let broker_config = broker_config(config);
     if let Err(refusal) = broker_config.check() {
         return complain([refusal.text]);
@@ -32,8 +31,8 @@ pub(crate) fn serve(args: Args, config: &Config, users: Users) -> ExitCode {
         Ok(socket) => socket,
         Err(text) => return complain([text]),
     };
-    let tokens = match Tokens::of(config) {
-        Ok(tokens) => tokens,
+    let tokens = match Tokens::of(config, given.token.as_deref()) {
+        Ok(tokens) => Arc::new(Mutex::new(tokens)),
         Err(problem) => return complain([problem]),
     };
     let binary = match config.binary_address() {
@@ -50,7 +49,7 @@ pub(crate) fn serve(args: Args, config: &Config, users: Users) -> ExitCode {
     files::raise_limit();
     let shutdown = Shutdown::new();
     let users = Arc::new(RwLock::new(users));
-    let reload = reload(args, Arc::clone(&users), log.clone());
+    let reload = reload(given, Arc::clone(&users), Arc::clone(&tokens), log.clone());
     let stop = shutdown.clone();
     let on_stop = move || {
         log::info!("asked to stop: draining");
@@ -205,10 +204,11 @@ fn random() -> u64 {
 }
 
 /// The same about the other protocol.
-fn announce_binary(socket: Option<&TcpListener>, tokens: &Tokens) {
+fn announce_binary(socket: Option<&TcpListener>, tokens: &SharedTokens) {
     let Some(address) = socket.and_then(|socket| socket.local_addr().ok()) else {
         return;
     };
+    let tokens = tokens.lock().unwrap_or_else(PoisonError::into_inner);
     log::info!("QWER-Q on {address}, {tokens}");
     if !address.ip().is_loopback() && !tokens.is_required() {
         log::warn!(
@@ -254,17 +254,28 @@ fn announce(config: &Config, amqp: &TcpListener, users: &SharedUsers, stored: &S
     }
 }
 
-/// What SIGHUP does: log level, users and log file anew; anything wrong leaves what was.
-fn reload(args: Args, users: SharedUsers, log: Log) -> impl Fn() + Send + 'static {
+/// What SIGHUP does: log level, users, tokens and log file anew; anything wrong leaves what was.
+fn reload(
+    given: Given,
+    users: SharedUsers,
+    tokens: SharedTokens,
+    log: Log,
+) -> impl Fn() + Send + 'static {
     move || {
         log.reopen();
-        match read(&args) {
-            Ok((config, fresh)) => {
+        let read = read(&given).and_then(|(config, users)| {
+            let fresh = Tokens::of(&config, given.token.as_deref());
+            Ok((config, users, fresh.map_err(|problem| vec![problem])?))
+        });
+        match read {
+            Ok((config, fresh, fresh_tokens)) => {
                 logging::set_level(&config.logging);
                 let count = fresh.len();
                 *users.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+                let mut tokens = tokens.lock().unwrap_or_else(PoisonError::into_inner);
+                tokens.replace(fresh_tokens);
                 log::info!(
-                    "read again: log level {}, {count} users",
+                    "read again: log level {}, {count} users, {tokens}",
                     config.logging.level.value()
                 );
             }

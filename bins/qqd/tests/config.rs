@@ -426,7 +426,7 @@ fn keys_of_missing_features_are_accepted_and_reported_when_set() {
         [
             "qqd: [management]: not available in this build, without effect: enabled, port",
             "qqd: [server]: not available in this build, without effect: ws_bind_addr",
-            "qqd: broker.toml:15: not available in this build, without effect: retry_backoff, single_active_consumer of queue \"a\"",
+            "qqd: broker.toml:15: not available in this build, without effect: single_active_consumer of queue \"a\"",
         ]
     );
 }

@@ -35,6 +35,7 @@ pub(crate) struct Limits {
     pub(crate) partial_bytes_node_max: Size,
     pub(crate) frames_per_message_min: Number,
     pub(crate) bytes_per_frame_min: Size,
+    pub(crate) binary_payload_max: Maybe<Size>,
     pub(crate) unanswered_max: Number,
     pub(crate) unanswered_bytes_max: Size,
     pub(crate) unsent_bytes_max: Size,
@@ -80,6 +81,7 @@ impl Default for Limits {
             partial_bytes_node_max: Size::new(256 * MIB, 1, TIB),
             frames_per_message_min: Number::new(64, 1, 1_000_000),
             bytes_per_frame_min: Size::new(256, 1, MIB),
+            binary_payload_max: Maybe::unset(Size::new(1 << 20, 1 << 10, 16 << 20)),
             unanswered_max: Number::new(4_096, 1, 1_000_000),
             unanswered_bytes_max: Size::new(4 * MIB, 1, 4 << 30),
             unsent_bytes_max: Size::new(4 * MIB, 1_024, 4 << 30),
@@ -218,6 +220,11 @@ impl Limits {
                 "bytes_per_frame_min",
                 &mut self.bytes_per_frame_min,
                 "each so many bytes of a message allow one frame more",
+            ),
+            Key::new(
+                "binary_payload_max",
+                &mut self.binary_payload_max,
+                "largest payload of a frame of QWER-Q; when not set, 1 MiB in the versioned layout and 16 MiB + 4 KiB in the documented one",
             ),
             Key::new(
                 "unanswered_max",

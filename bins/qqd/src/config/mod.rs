@@ -33,6 +33,7 @@ use sections::{Auth, Cluster, Defaults, Management, Sasl, Server, Storage};
 use stream::Stream;
 use topology::{Binding, Exchange, Queue};
 
+pub(crate) use amount::Size;
 pub(crate) use load::{Source, load};
 pub(crate) use problem::{Origin, Problem};
 pub(crate) use sections::Logging;

@@ -11,7 +11,7 @@ use qq_core::face::{Login, LoginAnswer};
 
 use crate::config::Config;
 use lockout::{Lockout, Rules};
-pub(crate) use tokens::Tokens;
+pub(crate) use tokens::{SharedTokens, Tokens};
 pub(crate) use users::Users;
 
 /// How often at most a locked address is reported.

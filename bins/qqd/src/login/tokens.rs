@@ -11,6 +11,9 @@ use subtle::{Choice, ConstantTimeEq};
 use super::lockout::{Lockout, Rules};
 use crate::config::{Config, Origin, Problem};
 
+/// The tokens, shared with whoever reads them again.
+pub(crate) type SharedTokens = std::sync::Arc<std::sync::Mutex<Tokens>>;
+
 /// The tokens of QWER-Q.
 pub(crate) struct Tokens {
     tokens: Vec<String>,
@@ -19,11 +22,11 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// Those of the configuration.
+    /// Those of the configuration, and `own`, which the program was started with.
     ///
     /// # Errors
     /// Their file cannot be read.
-    pub(crate) fn of(config: &Config) -> Result<Self, Problem> {
+    pub(crate) fn of(config: &Config, own: Option<&str>) -> Result<Self, Problem> {
         let file = config.auth.tokens_file.0.as_deref();
         let text = match file {
             None => String::new(),
@@ -41,16 +44,22 @@ impl Tokens {
                 .lines()
                 .map(str::trim)
                 .filter(|line| !line.is_empty() && !line.starts_with('#'))
+                .chain(own)
                 .map(str::to_owned)
                 .collect(),
             // Who asks for a login everywhere else must not be left with an open door here.
-            is_required: file.is_some() || config.sasl.enabled,
+            is_required: file.is_some() || own.is_some() || config.sasl.enabled,
             lockout: Lockout::new(Rules {
                 delay_min: limits.login_delay_min.duration(),
                 delay_max: limits.login_delay_max.duration(),
                 per_minute_max: limits.login_failures_per_minute_max.to(),
             }),
         })
+    }
+
+    /// Takes the tokens of `fresh`. Whether one is required stays as it was: connections were made for it.
+    pub(crate) fn replace(&mut self, fresh: Self) {
+        self.tokens = fresh.tokens;
     }
 
     /// Whether nobody comes in without one.
