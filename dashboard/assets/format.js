@@ -62,6 +62,8 @@ export function setting(value, key = "") {
   if (value === true) return "yes";
   if (value === false) return "no";
   if (typeof value === "number") {
+    // A port is a name, not an amount.
+    if (key.endsWith("port")) return String(value);
     if (key.endsWith("_ms")) return span(value) || "0";
     return key.endsWith("_bytes") ? bytes(value) : count(value);
   }

@@ -46,7 +46,8 @@ function open() {
   });
   source.addEventListener("queue", (event) => {
     const queue = JSON.parse(event.data);
-    if (queue.name !== watched) return;
+    // A queue that is gone has nothing to say.
+    if (queue?.name !== watched) return;
     live.queue = queue;
     keep(live.queueHistory, queue.totals, queue.depth, queue.in_flight);
     tell();

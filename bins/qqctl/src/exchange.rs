@@ -16,8 +16,6 @@ const COLUMNS: &[Column] = &[
     Column::new("DURABLE", "durable", Flag),
     Column::new("AUTO-DELETE", "auto_delete", Flag),
     Column::new("BINDINGS", "binding_count", Number),
-    Column::new("PUBLISHED", "totals.published", Number),
-    Column::new("UNROUTABLE", "totals.unroutable", Number),
     Column::new("ALTERNATE", "alternate_exchange", Text),
 ];
 

@@ -19,8 +19,6 @@ const COLUMNS = [
   { title: "Type", cell: (row) => badge(row.type, "accent") },
   { title: "Kind", cell: (row) => h("span.badges", kinds(row)) },
   { title: "Bindings", kind: "num", cell: (row) => count(row.binding_count) },
-  { title: "Published", kind: "num", cell: (row) => count(row.totals?.published) },
-  { title: "Unroutable", kind: "num", cell: (row) => count(row.totals?.unroutable) },
   { title: "Alternate", kind: "name", cell: (row) => (row.alternate_exchange ? exchangeLink(row.alternate_exchange) : "–") },
 ];
 
@@ -85,8 +83,7 @@ export function exchange(name) {
       signs.replaceChildren(badge(one.type, "accent"), ...kinds(one));
       facts.replaceChildren(fields([
         ["Bindings", count(one.binding_count)],
-        ["Published", count(one.totals?.published)],
-        ["Unroutable", count(one.totals?.unroutable)],
+        ...(one.totals ? [["Published", count(one.totals.published)], ["Unroutable", count(one.totals.unroutable)]] : []),
         ["Alternate exchange", one.alternate_exchange ? exchangeLink(one.alternate_exchange) : "–"],
       ]));
       picture.replaceChildren(h("div.card-head", h("h2", "Routing")), routingMap(page.data, [one]));

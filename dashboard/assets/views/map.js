@@ -1,28 +1,19 @@
-// A picture of the routing: exchanges on the left, queues on the right, keys on the way. Exchanges that are bound to
-// others stand further right, in the order that messages take.
+// A picture of the routing: exchanges on the left, queues on the right, keys on the way. What goes from one exchange to
+// another runs along their left side, so that no line crosses a box.
 
 import { h, s } from "../dom.js";
 import { exchangeHref, queueHref } from "./parts.js";
 
-const BOX = { width: 190, height: 40, gap: 16, column: 360 };
+const BOX = { width: 190, height: 40, gap: 16 };
+/** Room for the lines between exchanges, and for those to the queues. */
+const SIDE = 150;
+const WAY = 330;
 const LABEL_MAX = 24;
 const KEY_MAX = 22;
 
 function cut(text, max) {
   const chars = [...text];
   return chars.length > max ? `${chars.slice(0, max - 1).join("")}…` : text;
-}
-
-/** How many exchanges a message passes before each, as far as these bindings say. */
-function depths(names, bindings) {
-  const depth = new Map([...names].map((name) => [name, 0]));
-  // Bindings may go in circles: so many rounds as there are exchanges are enough.
-  for (let round = 0; round < Math.min(names.size, 6); round += 1) {
-    for (const { exchange, to_exchange: to } of bindings) {
-      if (to !== undefined && to !== null && to !== exchange) depth.set(to, Math.max(depth.get(to) ?? 0, Math.min(depth.get(exchange) + 1, 5)));
-    }
-  }
-  return depth;
 }
 
 export function routingMap(bindings, exchanges) {
@@ -32,22 +23,24 @@ export function routingMap(bindings, exchanges) {
   const alternates = exchanges.filter((one) => one.alternate_exchange && names.has(one.name));
   for (const one of alternates) names.add(one.alternate_exchange);
   const queues = [...new Set(bindings.map((one) => one.queue).filter((name) => name !== undefined && name !== null))];
-  const depth = depths(names, bindings);
-  const columns = [];
-  for (const name of names) (columns[depth.get(name)] ??= []).push({ name, isQueue: false });
-  const filled = columns.filter(Boolean);
-  if (queues.length) filled.push(queues.map((name) => ({ name, isQueue: true })));
-
-  const tallest = Math.max(...filled.map((column) => column.length));
-  const height = tallest * (BOX.height + BOX.gap) + 10;
-  const width = (filled.length - 1) * BOX.column + BOX.width + 4;
+  const hasSides = alternates.length > 0 || bindings.some((one) => one.to_exchange !== undefined && one.to_exchange !== null);
+  const left = hasSides ? SIDE : 2;
+  const rows = Math.max(names.size, queues.length);
+  const height = rows * (BOX.height + BOX.gap) + 10;
+  const width = left + BOX.width + (queues.length ? WAY + BOX.width : 0) + 4;
   const places = new Map();
-  filled.forEach((column, at) => {
-    const used = column.length * (BOX.height + BOX.gap) - BOX.gap;
-    column.forEach((node, row) => {
-      places.set(`${node.isQueue}${node.name}`, { ...node, x: 2 + at * BOX.column, y: (height - used) / 2 + row * (BOX.height + BOX.gap) });
-    });
-  });
+  const stand = (all, x, isQueue) => {
+    const used = all.length * (BOX.height + BOX.gap) - BOX.gap;
+    all.forEach((name, row) => places.set(`${isQueue}${name}`, { name, isQueue, x, y: (height - used) / 2 + row * (BOX.height + BOX.gap) }));
+  };
+  const order = [...names];
+  stand(order, left, false);
+  // A queue stands about where its exchanges do: fewer lines cross.
+  const middle = (queue) => {
+    const from = bindings.filter((one) => one.queue === queue).map((one) => order.indexOf(one.exchange));
+    return from.reduce((sum, row) => sum + row, 0) / from.length;
+  };
+  stand([...queues].sort((one, other) => middle(one) - middle(other)), left + BOX.width + WAY, true);
 
   const edges = [];
   const keys = [];
@@ -57,18 +50,19 @@ export function routingMap(bindings, exchanges) {
     const pair = `${from.name}→${to.isQueue}${to.name}`;
     const nth = between.get(pair) ?? 0;
     between.set(pair, nth + 1);
-    const x1 = from.x + BOX.width;
     const y1 = from.y + BOX.height / 2;
-    const x2 = to.x > from.x ? to.x - 7 : to.x + BOX.width;
     const y2 = to.y + BOX.height / 2;
+    const end = to.x - 7;
     if (nth === 0) {
-      const bend = Math.max(60, Math.abs(x2 - x1) / 2);
-      edges.push(s(mark ? `path.edge.${mark}` : "path.edge", { d: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`, "data-from": from.name, "data-to": to.name }));
-      if (to.x > from.x) edges.push(s("path.arrow", { d: `M${x2 + 7} ${y2}l-8 -4.5v9z` }));
+      const path = to.isQueue
+        ? `M${from.x + BOX.width} ${y1}C${from.x + BOX.width + WAY / 2} ${y1} ${end - WAY / 2} ${y2} ${end} ${y2}`
+        : `M${from.x} ${y1 + 8}C${from.x - 70} ${y1 + 8} ${end - 70} ${y2} ${end} ${y2}`;
+      edges.push(s(mark ? `path.edge.${mark}` : "path.edge", { d: path }));
+      edges.push(s("path.arrow", { d: `M${to.x} ${y2}l-8 -4.5v9z` }));
     }
     if (key && nth < 3) {
-      // Keys stand at the side where they are apart: near the queue.
-      keys.push(s("text.key", { x: x2 - 12, y: y2 - 5 + nth * 14, "text-anchor": "end" }, cut(nth === 2 ? `${key} …` : key, KEY_MAX)));
+      // Keys stand at the side where they are apart: near the end.
+      keys.push(s("text.key", { x: end - 5, y: y2 - 5 + nth * 14, "text-anchor": "end" }, cut(nth === 2 ? `${key} …` : key, to.isQueue ? KEY_MAX : KEY_MAX / 2)));
     }
   };
   for (const one of bindings) {

@@ -129,7 +129,7 @@ function metrics(name, detail) {
         ["Ready", count(now.depth)],
         ["In flight", count(now.in_flight)],
         ["Payload that waits", bytes(now.bytes)],
-        ["Oldest message", now.oldest_message_age_ms === null ? "–" : `${span(now.oldest_message_age_ms)} old`],
+        ["Oldest message", typeof now.oldest_message_age_ms === "number" ? `${span(now.oldest_message_age_ms)} old` : "–"],
         ["Bodies on disk only", count(now.paged)],
         ["Consumers, producers", `${count(now.consumer_count)}, ${count(now.producer_count)}`],
         ["Published, delivered", `${count(totals.published)}, ${count(totals.delivered)}`],

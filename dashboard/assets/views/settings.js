@@ -8,7 +8,7 @@ import { renew } from "../main.js";
 import { fields, head, settingsList } from "./parts.js";
 
 export function settings() {
-  const boxes = h("div.grid-2");
+  const boxes = h("div.columns");
   let shown = "";
   return {
     element: [
@@ -27,7 +27,7 @@ export function settings() {
       if (now === shown) return;
       shown = now;
       const box = (title, content) => h("section.card", { "aria-label": title }, h("h2", title), content);
-      const sections = Object.entries(config).filter(([name, value]) => name !== "limits" && isTable(value));
+      const sections = Object.entries(config).filter(([name, value]) => name !== "limits" && isTable(value) && Object.keys(value).length);
       boxes.replaceChildren(
         ...sections.map(([name, values]) => box(title(name), settingsList(values))),
         box("Limits", settingsList(limits)),
