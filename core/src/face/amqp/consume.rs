@@ -10,7 +10,7 @@ use super::attach::{consumer_reply, consumer_spec};
 use super::deliver::{message_format, tag_of};
 use super::outcome::{outcome_of, with_earlier};
 use super::ports::{Consumer, PortState};
-use super::{AmqpFace, push_settle, refusal};
+use super::{AmqpFace, push_extend, push_settle, refusal};
 use crate::broker::Now;
 use crate::planted::{Bug, is_planted};
 use crate::vocab::{Command, ConsumerOpened, Delivered, DeliveryId, NodeKind, Outcome, Port};
@@ -232,14 +232,7 @@ impl AmqpFace {
         };
         if !settled && let Some(DeliveryState::Received { .. }) = state {
             // Not an outcome: the peer is still at work on it.
-            let delivery = DeliveryId(token);
-            return self.commands.push(Command::Extend {
-                port,
-                first: delivery,
-                last: delivery,
-                lock_ms: None,
-                ask: None,
-            });
+            return push_extend(&mut self.commands, port, token);
         }
         if let Some(retired) = consumer.retired.get_mut(&token) {
             // Its transaction decides. What else the peer says is that it forgets the delivery.

@@ -34,7 +34,7 @@ use qq_proto_amqp::types::Symbol;
 use super::{Authenticate, Face, Login, LoginAnswer, LoginStep, PeerInfo};
 use crate::broker::Now;
 use crate::planted::{Bug, is_planted};
-use crate::vocab::{Command, Notice, Outcome, Port, Reason, Refusal};
+use crate::vocab::{Command, DeliveryId, Notice, Outcome, Port, Reason, Refusal};
 use deliver::Head;
 use ports::{PortState, Ports};
 pub use txn::TxnLimits;
@@ -381,6 +381,32 @@ impl Face for AmqpFace {
     }
 }
 
+/// Appends that a delivery is still worked on, as part of the last one when it continues it: a peer may say so of all
+/// that it holds, in a frame of 30 bytes.
+fn push_extend(commands: &mut Vec<Command>, port: Port, token: u64) {
+    if let Some(Command::Extend {
+        port: last_port,
+        last,
+        lock_ms: None,
+        ask: None,
+        ..
+    }) = commands.last_mut()
+        && *last_port == port
+        && last.0 + 1 == token
+    {
+        last.0 = token;
+        return;
+    }
+    let delivery = DeliveryId(token);
+    commands.push(Command::Extend {
+        port,
+        first: delivery,
+        last: delivery,
+        lock_ms: None,
+        ask: None,
+    });
+}
+
 /// Appends a settlement, as part of the last one when it continues it.
 fn push_settle(
     commands: &mut Vec<Command>,
@@ -389,7 +415,6 @@ fn push_settle(
     outcome: Outcome,
     confirm: bool,
 ) {
-    use crate::vocab::DeliveryId;
     if let Some(Command::Settle {
         port: last_port,
         last,

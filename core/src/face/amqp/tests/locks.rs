@@ -6,8 +6,10 @@ use bytes::Bytes;
 use qq_proto_amqp::connection::Event;
 use qq_proto_amqp::performative::DeliveryState;
 
+use super::super::push_extend;
 use super::Bench;
 use crate::broker::QueueSpec;
+use crate::vocab::{Command, DeliveryId, Port};
 
 const MESSAGE: &[u8] = &[0x00, 0x53, 0x75, 0xa0, 1, b'x'];
 
@@ -76,4 +78,33 @@ fn a_receiver_that_says_received_keeps_its_lock() {
     bench.settle_and_leave(client, &got, DeliveryState::Accepted);
     let numbers = bench.node.broker().queue_counters("q1").expect("q1");
     assert_eq!((numbers.messages, numbers.unsettled), (0, 0));
+}
+
+/// One frame about ten thousand deliveries is one command to the broker, not ten thousand.
+#[test]
+fn received_about_a_range_is_one_command() {
+    let ranges = |told: &[(u32, u64)]| -> Vec<(u32, u64, u64)> {
+        let mut commands = Vec::new();
+        for (port, token) in told {
+            push_extend(&mut commands, Port(*port), *token);
+        }
+        let range = |command: &Command| match command {
+            Command::Extend {
+                port,
+                first: DeliveryId(first),
+                last: DeliveryId(last),
+                lock_ms: None,
+                ask: None,
+            } => (port.0, *first, *last),
+            other => panic!("{other:?}"),
+        };
+        commands.iter().map(range).collect()
+    };
+    let row: Vec<_> = (7..10_007).map(|token| (1, token)).collect();
+    assert_eq!(ranges(&row), [(1, 7, 10_006)]);
+    let broken = [(1, 1), (1, 2), (1, 4), (2, 5), (2, 5)];
+    assert_eq!(
+        ranges(&broken),
+        [(1, 1, 2), (1, 4, 4), (2, 5, 5), (2, 5, 5)]
+    );
 }
