@@ -84,6 +84,9 @@ bind_addr = "127.0.0.1"
 amqp_port = $2
 binary_port = 0
 
+[management]
+enabled = false
+
 [storage]
 backend = "${STORE:-sqlite}"
 path = "${1%.toml}-data"

@@ -19,5 +19,5 @@ mod run;
 mod sleep;
 mod socket;
 
-pub use qq_runtime::{Clock, Config, Listener, Recovered, RuntimeError, Shutdown};
+pub use qq_runtime::{Clock, Config, Listener, Operators, Recovered, RuntimeError, Shutdown};
 pub use run::run;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use qq_core::admin::{Reply, Request};
@@ -23,17 +23,20 @@ pub enum Unanswered {
 #[derive(Default)]
 pub struct Operators {
     state: Mutex<State>,
+    /// A broker came or went.
+    changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     inbox: Option<Arc<Inbox>>,
+    is_over: bool,
     next: u64,
     waiting: HashMap<u64, SyncSender<Reply>>,
 }
 
 impl Operators {
-    /// Asks the broker and waits for its answer.
+    /// Asks the broker and waits for its answer; when no broker runs yet, for that as well.
     ///
     /// # Errors
     /// See [`Unanswered`].
@@ -41,7 +44,11 @@ impl Operators {
         let (sender, receiver) = mpsc::sync_channel(1);
         let request = Box::new(request);
         let ticket = {
-            let mut state = self.lock();
+            let is_early = |state: &mut State| state.inbox.is_none() && !state.is_over;
+            let waited = self
+                .changed
+                .wait_timeout_while(self.lock(), patience, is_early);
+            let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
             let inbox = Arc::clone(state.inbox.as_ref().ok_or(Unanswered::Down)?);
             let ticket = state.next;
             state.next += 1;
@@ -61,11 +68,16 @@ impl Operators {
     /// A broker runs behind this inbox from now on.
     pub(crate) fn connect(&self, inbox: Arc<Inbox>) {
         self.lock().inbox = Some(inbox);
+        self.changed.notify_all();
     }
 
     /// The broker is gone: nobody is answered any more.
     pub(crate) fn disconnect(&self) {
-        *self.lock() = State::default();
+        *self.lock() = State {
+            is_over: true,
+            ..State::default()
+        };
+        self.changed.notify_all();
     }
 
     /// The broker answers. Who went away does not hear it.

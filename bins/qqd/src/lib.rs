@@ -14,6 +14,7 @@ mod config;
 mod disk;
 mod face;
 mod files;
+mod http;
 mod listen;
 mod logging;
 mod login;

@@ -33,6 +33,17 @@ fn total_of_meminfo(text: &str) -> Option<u64> {
         .checked_mul(1_024)
 }
 
+/// Bytes of memory that this process holds, and its threads; 0 where the system does not tell.
+pub(crate) fn of_process() -> (u64, u64) {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let number = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let kib = number("VmRSS:").unwrap_or(0);
+    (kib * 1_024, number("Threads:").unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

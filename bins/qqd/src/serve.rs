@@ -13,6 +13,7 @@ use qq_core::store::{StoreError, StoreFault};
 use crate::binary::binary_factory;
 use crate::config::Config;
 use crate::face::amqp_factory;
+use crate::http;
 use crate::logging::{self, Log};
 use crate::login::{SharedTokens, SharedUsers, Tokens, Users};
 use crate::runtime::{self, Clock, Listener, Recovered, Shutdown};
@@ -41,6 +42,11 @@ pub(crate) fn serve(given: Given, config: &Config, users: Users) -> ExitCode {
             Ok(socket) => Some(socket),
             Err(text) => return complain([text]),
         },
+    };
+    let doors = http::Doors::new(config, &tokens);
+    let management = match doors.bind(config) {
+        Ok(socket) => socket,
+        Err(text) => return complain([text]),
     };
     let log = match logging::start(&config.logging) {
         Ok(log) => log,
@@ -76,7 +82,18 @@ pub(crate) fn serve(given: Given, config: &Config, users: Users) -> ExitCode {
             socket,
             factory: binary_factory(config, tokens, random()),
         }));
+    let operators = Arc::clone(&runtime_config.operators);
+    let front = http::Front::new(config, &users, doors, &recovered.place, operators);
+    let server = management.and_then(|socket| front.serve(socket));
     let ended = runtime::run(runtime_config, recovered.broker, shutdown, clock);
+    if let Some(server) = server {
+        server.stop();
+    }
+    finish(ended, &log)
+}
+
+/// Says how the run ended.
+fn finish(ended: Result<(), runtime::RuntimeError>, log: &Log) -> ExitCode {
     let code = match ended {
         Ok(()) => {
             log::info!("stopped");

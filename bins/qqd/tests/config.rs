@@ -424,7 +424,6 @@ fn keys_of_missing_features_are_accepted_and_reported_when_set() {
     assert_eq!(
         lines,
         [
-            "qqd: [management]: not available in this build, without effect: enabled, port",
             "qqd: [server]: not available in this build, without effect: ws_bind_addr",
             "qqd: broker.toml:15: not available in this build, without effect: single_active_consumer of queue \"a\"",
         ]

@@ -83,7 +83,7 @@ fn it_serves_and_stops_on_either_signal() {
 #[test]
 fn the_first_line_says_what_runs() {
     let scratch = Scratch::new("first");
-    let toml = "[server]\namqp_port = 0\n[[queue]]\nname = \"a\"\n[[queue]]\nname = \"b\"\n[management]\nenabled = true\n";
+    let toml = "[server]\namqp_port = 0\n[[queue]]\nname = \"a\"\n[[queue]]\nname = \"b\"\n[cluster]\nenabled = true\n";
     let daemon = Daemon::start(&scratch.file("broker.toml", toml));
     let line = daemon.wait_for("AMQP on ");
     for words in [
@@ -94,7 +94,7 @@ fn the_first_line_says_what_runs() {
     ] {
         assert!(line.contains(words), "{words}: {line}");
     }
-    daemon.wait_for("[management]: not available in this build, without effect: enabled");
+    daemon.wait_for("[cluster]: not available in this build, without effect: enabled");
 }
 
 #[test]

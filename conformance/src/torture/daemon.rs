@@ -80,6 +80,8 @@ bind_addr = \"127.0.0.1\"
 amqp_port = 0
 binary_port = 0
 {}
+[management]
+enabled = false
 [storage]
 {storage}
 \

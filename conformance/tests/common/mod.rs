@@ -76,7 +76,7 @@ pub(crate) fn configure(dir: &Path, port: u16, server: &str, extra: &str) -> Pat
     fs::write(&users, "guest:guest\n").expect("the users file");
     let text = format!(
         "[server]\nbind_addr = \"127.0.0.1\"\namqp_port = {port}\nbinary_port = 0\n{server}\n\
-         [storage]\nbackend = \"memory\"\n\
+         [management]\nenabled = false\n[storage]\nbackend = \"memory\"\n\
          [defaults]\nauto_create_queues = true\nauto_create_except = [\"conform-absent-\"]\n\
          [logging]\nlevel = \"warn\"\n{extra}\n"
     );

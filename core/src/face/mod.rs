@@ -3,7 +3,7 @@
 pub mod amqp;
 pub mod binary;
 mod login;
-mod mapping;
+pub mod mapping;
 
 use core::net::IpAddr;
 use std::collections::VecDeque;

@@ -48,7 +48,7 @@ pub(crate) struct Config {
     pub(crate) auth: Auth,
     pub(crate) defaults: Defaults,
     pub(crate) limits: Limits,
-    management: Management,
+    pub(crate) management: Management,
     cluster: Cluster,
     queues: Vec<Queue>,
     streams: Vec<Stream>,

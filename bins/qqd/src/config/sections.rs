@@ -297,17 +297,17 @@ impl Auth {
 /// `[management]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Management {
-    enabled: bool,
-    bind_addr: Host,
-    port: Number,
-    prometheus_enabled: bool,
-    prometheus_path: Text,
+    pub(crate) enabled: bool,
+    pub(crate) bind_addr: Host,
+    pub(crate) port: Number,
+    pub(crate) prometheus_enabled: bool,
+    pub(crate) prometheus_path: Text,
 }
 
 impl Default for Management {
     fn default() -> Self {
         Self {
-            enabled: false,
+            enabled: true,
             bind_addr: Host(LOOPBACK),
             port: Number::port(8080),
             prometheus_enabled: true,
@@ -319,15 +319,27 @@ impl Default for Management {
 impl Management {
     pub(super) fn keys(&mut self) -> Vec<Key<'_>> {
         vec![
-            Key::later("enabled", &mut self.enabled, "serve the HTTP API"),
-            Key::later("bind_addr", &mut self.bind_addr, "address of the HTTP API"),
-            Key::later("port", &mut self.port, "port of the HTTP API"),
-            Key::later(
+            Key::new(
+                "enabled",
+                &mut self.enabled,
+                "serve the HTTP API, the dashboard and metrics",
+            ),
+            Key::new(
+                "bind_addr",
+                &mut self.bind_addr,
+                "address of the HTTP API; other machines reach it only with [auth] configured",
+            ),
+            Key::new(
+                "port",
+                &mut self.port,
+                "port of the HTTP API; 0 takes any free one and logs it",
+            ),
+            Key::new(
                 "prometheus_enabled",
                 &mut self.prometheus_enabled,
                 "serve metrics",
             ),
-            Key::later(
+            Key::new(
                 "prometheus_path",
                 &mut self.prometheus_path,
                 "path of the metrics",

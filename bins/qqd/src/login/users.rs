@@ -82,6 +82,11 @@ impl Users {
         Ok(Self { passwords })
     }
 
+    /// Names, in order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.passwords.keys().map(String::as_str)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.passwords.len()
     }

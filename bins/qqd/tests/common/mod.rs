@@ -17,7 +17,8 @@ pub(crate) fn qqd() -> Command {
     command
         .env_clear()
         .env("QQ_STORAGE_BACKEND", "memory")
-        .env("QQ_SERVER_BINARY_PORT", "0");
+        .env("QQ_SERVER_BINARY_PORT", "0")
+        .env("QQ_MANAGEMENT_PORT", "0");
     command
 }
 

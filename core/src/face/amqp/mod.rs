@@ -37,6 +37,8 @@ use crate::planted::{Bug, is_planted};
 use crate::vocab::{Command, DeliveryId, Notice, Outcome, Port, Reason, Refusal};
 use deliver::Head;
 use ports::{PortState, Ports};
+
+pub(super) use publish::message_of;
 pub use txn::TxnLimits;
 
 /// How faces of one listener behave.

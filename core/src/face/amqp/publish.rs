@@ -12,7 +12,10 @@ use crate::vocab::{Envelope, Format, Message};
 ///
 /// # Errors
 /// What is wrong with it; nothing of it was kept.
-pub(super) fn message_of(message_format: u32, mut payload: Bytes) -> Result<Message, SectionError> {
+pub(in crate::face) fn message_of(
+    message_format: u32,
+    mut payload: Bytes,
+) -> Result<Message, SectionError> {
     let sections = Sections::scan(&payload)?;
     let mut envelope = Envelope {
         priority: DEFAULT_PRIORITY,

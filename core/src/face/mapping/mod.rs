@@ -15,6 +15,8 @@
 //!
 //! Attempts, priority, durability and time to live are not in either encoding: they travel beside it.
 
+mod draft;
+mod show;
 mod text;
 mod to_amqp;
 mod to_record;
@@ -22,6 +24,8 @@ mod to_record;
 #[cfg(test)]
 mod tests;
 
+pub use draft::Draft;
+pub use show::{Shown, show};
 pub(super) use to_amqp::sections_of;
 pub(super) use to_record::record_of;
 

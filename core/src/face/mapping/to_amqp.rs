@@ -8,7 +8,7 @@ use qq_proto_binary::stored::{Damaged, Stored};
 use super::{CORRELATION_ID, DEDUP_ID, REPLY_TO};
 
 /// Descriptor of the application-properties section (part 3, 3.2.5).
-const APPLICATION_PROPERTIES: u64 = 0x74;
+pub(super) const APPLICATION_PROPERTIES: u64 = 0x74;
 /// A described value of descriptor 0x75: a data section (3.2.6).
 const DATA: [u8; 3] = [0x00, 0x53, 0x75];
 const BINARY8: u8 = 0xa0;
@@ -50,17 +50,22 @@ pub(in crate::face) fn sections_of(record: &Bytes) -> Result<Bytes, Damaged> {
         };
         Value::Described(Box::new(section)).encode(&mut buf);
     }
+    put_data(&mut buf, &payload);
+    Ok(buf.freeze())
+}
+
+/// A data section.
+pub(super) fn put_data(buf: &mut BytesMut, payload: &[u8]) {
     buf.put_slice(&DATA);
     match u8::try_from(payload.len()) {
         Ok(len) => buf.put_slice(&[BINARY8, len]),
         Err(_) => {
             buf.put_u8(BINARY32);
-            // The frame that brought it bounds it far below.
+            // What brought it bounds it far below.
             buf.put_u32(u32::try_from(payload.len()).unwrap_or(u32::MAX));
         }
     }
-    buf.put_slice(&payload);
-    Ok(buf.freeze())
+    buf.put_slice(payload);
 }
 
 fn present(text: &str) -> Option<&str> {

@@ -67,7 +67,7 @@ pub(in crate::face) fn record_of(message: &Bytes, fallback_id: &str) -> Option<B
     Some(stored::encode(&parts, headers))
 }
 
-fn map_at(message: &Bytes, section: Option<&SectionRange>) -> Map {
+pub(super) fn map_at(message: &Bytes, section: Option<&SectionRange>) -> Map {
     let Some(section) = section else {
         return Map::new();
     };

@@ -1,0 +1,379 @@
+//! Management over HTTP, against the real daemon.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests own processes and sockets"
+)]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::{Daemon, Scratch, qqd};
+use serde_json::{Value, json};
+
+struct Api {
+    address: SocketAddr,
+    headers: String,
+}
+
+impl Api {
+    fn of(daemon: &Daemon) -> Self {
+        let line = daemon.wait_for("HTTP API and dashboard on ");
+        let rest = line.split("dashboard on ").nth(1).expect("an address");
+        let address = rest.split(',').next().expect("an address");
+        Self {
+            address: address.parse().expect("an address"),
+            headers: String::new(),
+        }
+    }
+
+    /// Sends bytes and reads until the daemon closes.
+    fn raw(&self, bytes: &[u8]) -> String {
+        let mut socket = TcpStream::connect(self.address).expect("it listens");
+        let patience = Some(Duration::from_secs(30));
+        socket.set_read_timeout(patience).expect("a time-out");
+        socket.write_all(bytes).expect("it reads");
+        let mut answer = Vec::new();
+        socket.read_to_end(&mut answer).expect("it closes");
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn call(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let text = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{}Content-Length: {}\r\n\r\n{body}",
+            self.address,
+            self.headers,
+            body.len()
+        );
+        let answer = self.raw(text.as_bytes());
+        let status = answer.split(' ').nth(1).expect("a status");
+        let body = answer.split_once("\r\n\r\n").expect("a head").1;
+        (status.parse().expect("a number"), body.to_owned())
+    }
+
+    fn json(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let (status, body) = self.call(method, path, &body);
+        (status, serde_json::from_str(&body).unwrap_or(Value::Null))
+    }
+}
+
+fn start(scratch: &Scratch, toml: &str) -> (Daemon, Api) {
+    let text = format!("[server]\namqp_port = 0\n{toml}");
+    let daemon = Daemon::start(&scratch.file("qqd.toml", &text));
+    let api = Api::of(&daemon);
+    (daemon, api)
+}
+
+const NULL: Value = Value::Null;
+
+#[test]
+fn a_queue_lives_from_its_declaration_to_its_deletion() {
+    let scratch = Scratch::new("http-life");
+    let (_daemon, api) = start(&scratch, "");
+    for (encoded, name) in [
+        ("a%2Fb", "a/b"),
+        ("a%252Fb", "a%2Fb"),
+        ("a+b", "a+b"),
+        ("a%3Fb%23c", "a?b#c"),
+        ("%25", "%"),
+        ("%3Cimg%20src=x%3E", "<img src=x>"),
+        ("%C3%BC%E4%B8%AD%F0%9F%98%80", "ü中😀"),
+    ] {
+        let path = format!("/api/v1/queues/{encoded}");
+        let (status, queue) = api.json("PUT", &path, &json!({"max_length": 2}));
+        assert_eq!((status, &queue["name"]), (201, &json!(name)));
+        assert_eq!(api.json("PUT", &path, &json!({"max_length": 2})).0, 200);
+        let (status, problem) = api.json("PUT", &path, &json!({"max_length": 3}));
+        assert_eq!((status, &problem["field"]), (409, &json!("max_length")));
+        let messages = format!("{path}/messages");
+        let text = json!({"payload": name, "headers": {"n": 1}});
+        for expected in [201, 201, 429] {
+            assert_eq!(api.json("POST", &messages, &text).0, expected);
+        }
+        let (_, peeked) = api.json("GET", &messages, &NULL);
+        assert_eq!(peeked.as_array().map(Vec::len), Some(2));
+        assert_eq!(
+            (&peeked[0]["headers"]["n"], &peeked[1]["position"]),
+            (&json!("1"), &json!(1))
+        );
+        let (_, queue) = api.json("GET", &path, &NULL);
+        let counts = (
+            &queue["depth"],
+            &queue["totals"]["published"],
+            &queue["totals"]["refused"],
+        );
+        assert_eq!(counts, (&json!(2), &json!(2), &json!(1)));
+        let refused = format!("{path}?delete=true&if_empty=true");
+        assert_eq!(api.json("DELETE", &refused, &NULL).0, 409);
+        assert_eq!(
+            api.json("DELETE", &path, &NULL),
+            (200, json!({"purged": 2}))
+        );
+        let delete = format!("{path}?delete=true");
+        assert_eq!(api.json("DELETE", &delete, &NULL).0, 200);
+        assert_eq!(api.json("DELETE", &delete, &NULL).0, 404);
+        assert_eq!(api.json("GET", &path, &NULL).1["error"], "queue not found");
+    }
+    assert_eq!(api.json("GET", "/api/v1/queues", &NULL), (200, json!([])));
+}
+
+#[test]
+fn names_that_no_interface_could_handle_are_refused() {
+    let scratch = Scratch::new("http-names");
+    let (_daemon, api) = start(&scratch, "");
+    let long = "n".repeat(256);
+    for name in ["%00", "q%0A", ".", "..", "%2E%2E", long.as_str()] {
+        let (status, problem) = api.json("PUT", &format!("/api/v1/queues/{name}"), &json!({}));
+        assert_eq!(status, 400, "{name}: {problem}");
+    }
+    assert_eq!(api.json("PUT", "/api/v1/queues/amq.x", &json!({})).0, 403);
+    assert_eq!(api.json("PUT", "/api/v1/queues/%ff", &json!({})).0, 400);
+}
+
+#[test]
+fn lists_are_searched_sorted_and_cut() {
+    let scratch = Scratch::new("http-lists");
+    let (_daemon, api) = start(&scratch, "");
+    for (name, messages) in [("Beta", 2), ("alpha", 1), ("gamma", 3)] {
+        api.json("PUT", &format!("/api/v1/queues/{name}"), &json!({}));
+        for _ in 0..messages {
+            let path = format!("/api/v1/queues/{name}/messages");
+            api.json("POST", &path, &json!({"payload": "m"}));
+        }
+    }
+    let names = |query: &str| {
+        let (_, list) = api.json("GET", &format!("/api/v1/queues{query}"), &NULL);
+        let list = list.as_array().cloned().unwrap_or_default();
+        list.iter()
+            .map(|row| row["name"].as_str().unwrap_or("?").to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(""), ["Beta", "alpha", "gamma"]);
+    assert_eq!(names("?sort=-depth&limit=2"), ["gamma", "Beta"]);
+    assert_eq!(names("?sort=-name&offset=1"), ["alpha", "Beta"]);
+    assert_eq!(names("?search=BET"), ["Beta"]);
+    for query in [
+        "?serch=x",
+        "?limit=0",
+        "?limit=-1",
+        "?sort=size",
+        "?offset=99999999999999999999",
+    ] {
+        assert_eq!(
+            api.json("GET", &format!("/api/v1/queues{query}"), &NULL).0,
+            400,
+            "{query}"
+        );
+    }
+    let head = api.raw(
+        format!(
+            "HEAD /api/v1/queues?limit=1 HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+            api.address
+        )
+        .as_bytes(),
+    );
+    assert!(
+        head.contains("\r\nX-Total-Count: 3\r\n") && head.ends_with("\r\n\r\n"),
+        "{head}"
+    );
+}
+
+#[test]
+fn dead_letters_and_exchanges_are_managed() {
+    let scratch = Scratch::new("http-dead");
+    let (_daemon, api) = start(&scratch, "");
+    api.json("PUT", "/api/v1/queues/work", &json!({"message_ttl_ms": 0}));
+    api.json("PUT", "/api/v1/queues/other", &json!({}));
+    assert_eq!(
+        api.json("PUT", "/api/v1/exchanges/e", &json!({"type": "topic"}))
+            .0,
+        201
+    );
+    let binding = json!({"exchange": "e", "queue": "work", "routing_key": "a.*"});
+    assert_eq!(api.json("POST", "/api/v1/bindings", &binding).0, 201);
+    assert_eq!(api.json("POST", "/api/v1/bindings", &binding).0, 200);
+    let publish = |key: &str| {
+        let body = json!({"to": "e", "routing_key": key, "payload": "m"});
+        api.json("POST", "/api/v1/publish", &body).1["routed"].clone()
+    };
+    assert_eq!((publish("a.b"), publish("b")), (json!(true), json!(false)));
+    let (_, dead) = api.json("GET", "/api/v1/queues/work/dlq", &NULL);
+    assert_eq!(
+        (
+            &dead[0]["deaths"][0]["reason"],
+            &dead[0]["deaths"][0]["queue"]
+        ),
+        (&json!("expired"), &json!("work"))
+    );
+    let moved = api.json(
+        "POST",
+        "/api/v1/queues/work.dlq/move",
+        &json!({"to": "other"}),
+    );
+    assert_eq!(moved, (200, json!({"moved": 1, "left": 0})));
+    assert_eq!(
+        api.json("POST", "/api/v1/queues/work/dlq/retry", &NULL).1,
+        json!({"retried": 0})
+    );
+    let (_, definitions) = api.json("GET", "/api/v1/definitions", &NULL);
+    assert_eq!(definitions["bindings"], json!([binding]));
+    let (status, done) = api.json("POST", "/api/v1/definitions", &definitions);
+    assert_eq!(
+        (
+            status,
+            &done["created"]["queues"],
+            &done["unchanged"]["queues"]
+        ),
+        (200, &json!(0), &json!(3))
+    );
+    let unbind = "/api/v1/bindings?exchange=e&queue=work&routing_key=a.*";
+    assert_eq!(api.json("DELETE", unbind, &NULL).0, 200);
+    assert_eq!(api.json("DELETE", unbind, &NULL).0, 404);
+    assert_eq!(
+        api.json("DELETE", "/api/v1/exchanges/amq.topic", &NULL).0,
+        403
+    );
+}
+
+#[test]
+fn who_has_no_login_gets_nothing_but_health() {
+    let scratch = Scratch::new("http-login");
+    let users = scratch.file("users", "ann:s3cret\n");
+    let tokens = scratch.file("tokens", "t0ken\n");
+    let toml = format!(
+        "[auth]\nusers_file = {users:?}\ntokens_file = {tokens:?}\n[limits]\nlogin_delay_min = \"0s\"\nlogin_delay_max = \"0s\"\n"
+    );
+    let (_daemon, mut api) = start(&scratch, &toml);
+    assert_eq!(api.call("GET", "/health/live", "").0, 200);
+    for path in ["/api/v1/queues", "/metrics", "/api/v1/openapi.json"] {
+        assert_eq!(api.call("GET", path, "").0, 401, "{path}");
+    }
+    // ann:wrong, ann:s3cret (RFC 7617: base64 of user and password).
+    for (header, status) in [
+        ("Basic YW5uOndyb25n", 401),
+        ("Basic YW5uOnMzY3JldA==", 200),
+        ("Bearer t0ken", 200),
+        ("Bearer other", 401),
+        ("Digest x", 400),
+    ] {
+        api.headers = format!("Authorization: {header}\r\n");
+        assert_eq!(api.call("GET", "/api/v1/stats", "").0, status, "{header}");
+    }
+}
+
+#[test]
+fn a_public_address_needs_a_login() {
+    let scratch = Scratch::new("http-public");
+    let config = scratch.file(
+        "qqd.toml",
+        "[server]\namqp_port = 0\n[management]\nbind_addr = \"0.0.0.0\"\n",
+    );
+    let output = qqd()
+        .args(["--config", &config])
+        .stdin(Stdio::null())
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        text.contains("management.bind_addr") && text.lines().count() == 1,
+        "{text}"
+    );
+}
+
+#[test]
+fn pages_of_other_origins_and_other_names_are_kept_out() {
+    let scratch = Scratch::new("http-origin");
+    let (_daemon, mut api) = start(&scratch, "");
+    api.headers = "Origin: http://evil.example\r\n".to_owned();
+    assert_eq!(api.call("PUT", "/api/v1/queues/q", "{}").0, 403);
+    assert_eq!(api.call("GET", "/api/v1/events", "").0, 403);
+    api.headers = format!("Origin: http://{}\r\n", api.address);
+    assert_eq!(api.call("PUT", "/api/v1/queues/q", "{}").0, 201);
+    let rebound =
+        api.raw(b"GET /api/v1/queues HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+    assert!(rebound.starts_with("HTTP/1.1 403 "), "{rebound}");
+    let answer = api.raw(
+        format!(
+            "GET /api/v1/queues HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+            api.address
+        )
+        .as_bytes(),
+    );
+    assert!(
+        !answer.to_lowercase().contains("access-control"),
+        "{answer}"
+    );
+    assert!(answer.contains("\r\nX-Content-Type-Options: nosniff\r\n"));
+}
+
+#[test]
+fn re_04_what_follows_an_ambiguous_request_is_not_executed() {
+    let scratch = Scratch::new("http-smuggle");
+    let (_daemon, api) = start(&scratch, "");
+    let smuggled = format!(
+        "PUT /api/v1/queues/smuggled HTTP/1.1\r\nHost: {}\r\n\r\n",
+        api.address
+    );
+    for headers in [
+        "Content-Length: 5\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding : chunked",
+        "Content-Length: 3\r\nContent-Length: 4",
+        "Content-Length: +5",
+    ] {
+        let bytes = format!(
+            "POST /api/v1/publish HTTP/1.1\r\nHost: {}\r\n{headers}\r\n\r\n{smuggled}",
+            api.address
+        );
+        let answer = api.raw(bytes.as_bytes());
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{headers}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
+    }
+    assert_eq!(api.call("GET", "/api/v1/queues/smuggled", "").0, 404);
+    let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
+    assert_eq!(api.call("POST", "/api/v1/publish", &deep).0, 400);
+    let long = "x".repeat((1 << 20) + 1);
+    assert_eq!(api.call("POST", "/api/v1/publish", &long).0, 413);
+}
+
+#[test]
+fn metrics_and_live_updates_tell_what_is() {
+    let scratch = Scratch::new("http-metrics");
+    let (_daemon, api) = start(&scratch, "");
+    api.json("PUT", "/api/v1/queues/a%22b%5Cc", &json!({}));
+    api.json(
+        "POST",
+        "/api/v1/queues/a%22b%5Cc/messages",
+        &json!({"payload": "m"}),
+    );
+    let (_, text) = api.call("GET", "/metrics", "");
+    assert!(
+        text.contains("\nqwerq_queue_depth{queue=\"a\\\"b\\\\c\"} 1\n"),
+        "{text}"
+    );
+    assert!(text.ends_with('\n'));
+    let mut socket = TcpStream::connect(api.address).expect("it listens");
+    let request = format!(
+        "GET /api/v1/events HTTP/1.1\r\nHost: {}\r\n\r\n",
+        api.address
+    );
+    socket.write_all(request.as_bytes()).expect("it reads");
+    let mut seen = Vec::new();
+    let mut buffer = [0; 4096];
+    while !String::from_utf8_lossy(&seen)
+        .contains("event: queue_depth\ndata: {\"depth\":1,\"in_flight\":0,")
+    {
+        let len = socket.read(&mut buffer).expect("it writes");
+        assert!(len > 0, "{}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&buffer[..len]);
+    }
+}

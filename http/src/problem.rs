@@ -1,0 +1,123 @@
+//! Errors as the API tells them (RFC 9457).
+
+use qq_core::vocab::{Reason, Refusal};
+use serde_json::json;
+
+use crate::response::Response;
+
+/// One error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) status: u16,
+    detail: String,
+    reason: &'static str,
+    error: String,
+    field: Option<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: u16, reason: &'static str, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self {
+            status,
+            error: detail.clone(),
+            detail,
+            reason,
+            field: None,
+        }
+    }
+
+    /// The request is wrong.
+    pub(crate) fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(400, "invalid", detail)
+    }
+
+    /// It does not exist; `error` is the short text that clients of the original know.
+    pub(crate) fn missing(error: &str, detail: impl Into<String>) -> Self {
+        Self {
+            error: error.to_owned(),
+            ..Self::new(404, "not-found", detail)
+        }
+    }
+
+    /// The short text.
+    pub(crate) fn short(&mut self, error: &str) {
+        self.error = error.to_owned();
+    }
+
+    pub(crate) fn with_field(self, field: Option<String>) -> Self {
+        Self { field, ..self }
+    }
+
+    pub(crate) fn response(&self) -> Response {
+        let mut value = json!({
+            "type": "about:blank",
+            "title": title(self.status),
+            "status": self.status,
+            "detail": self.detail,
+            "reason": self.reason,
+            "error": self.error,
+        });
+        if let Some(field) = &self.field {
+            value["field"] = field.as_str().into();
+        }
+        let body = value.to_string().into_bytes();
+        Response::new(self.status, "application/problem+json", body)
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let (status, reason) = match refusal.reason {
+            Reason::NotFound | Reason::Deleted => (404, "not-found"),
+            Reason::Invalid => (400, "invalid"),
+            Reason::NotAllowed => (403, "not-allowed"),
+            Reason::Locked | Reason::Stolen | Reason::Forced => (409, "locked"),
+            Reason::LimitExceeded => (429, "limit-exceeded"),
+            Reason::NotImplemented | Reason::Undecodable => (422, "not-offered"),
+            Reason::Shutdown => (503, "unavailable"),
+            Reason::Internal => (500, "internal"),
+        };
+        let error = match reason {
+            "not-found" if refusal.text.starts_with("no queue") => "queue not found",
+            "not-found" => "not found",
+            _ => "",
+        };
+        let problem = Self::new(status, reason, refusal.text);
+        match error {
+            "" => problem,
+            error => Self {
+                error: error.to_owned(),
+                ..problem
+            },
+        }
+    }
+}
+
+pub(crate) const fn title(status: u16) -> &'static str {
+    match status {
+        101 => "Switching Protocols",
+        200 => "OK",
+        201 => "Created",
+        204 => "No Content",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        411 => "Length Required",
+        413 => "Content Too Large",
+        417 => "Expectation Failed",
+        422 => "Unprocessable Content",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        503 => "Service Unavailable",
+        505 => "HTTP Version Not Supported",
+        _ => "Internal Server Error",
+    }
+}
