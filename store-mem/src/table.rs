@@ -6,7 +6,7 @@ use std::sync::Arc;
 use qq_core::broker::QueueSpec;
 use qq_core::route::{BindingSpec, ExchangeSpec};
 use qq_core::schema::SchemaVersion;
-use qq_core::store::{Fetch, Op, StoredMessage};
+use qq_core::store::{Fetch, Op, SeenKey, StoredMessage};
 use qq_core::vocab::{Message, QueueId, Seq};
 
 /// Bytes that a message costs beside its payload.
@@ -64,6 +64,7 @@ pub(crate) struct Table {
     bindings: Vec<Arc<BindingSpec>>,
     schemas: BTreeMap<(String, u32), Arc<SchemaVersion>>,
     queues: BTreeMap<QueueId, Queue>,
+    keys: Vec<SeenKey>,
     bytes: usize,
 }
 
@@ -135,6 +136,12 @@ impl Table {
                 self.schemas.remove(&(subject.clone(), *version));
             }
             Op::Enqueued(stored) => self.enqueue(stored),
+            Op::Keyed { keys } => {
+                let now_ms = keys.iter().map(|key| key.seen_at_ms).max();
+                let is_over = |key: &SeenKey| now_ms.is_some_and(|now_ms| key.until_ms <= now_ms);
+                self.keys.retain(|key| !is_over(key));
+                self.keys.extend(keys.iter().cloned());
+            }
             Op::Counted { queue, next } => {
                 if let Some(found) = self.queues.get_mut(queue) {
                     found.next = found.next.max(*next);
@@ -222,6 +229,10 @@ impl Table {
         for spec in &self.bindings {
             let spec = Arc::clone(spec);
             ops.push(Op::Bound { spec });
+        }
+        if !self.keys.is_empty() {
+            let keys = self.keys.clone();
+            ops.push(Op::Keyed { keys });
         }
         ops
     }

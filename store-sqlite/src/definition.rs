@@ -7,7 +7,7 @@ use qq_core::store::Op;
 use qq_core::store::codec::{Reader, put_varint};
 use qq_core::vocab::QueueId;
 
-use crate::topology;
+use crate::{keys, topology};
 
 /// A queue: its name in the table is the store's own number for it, its value the queue's id and its specification.
 pub(crate) const QUEUE: u8 = 1;
@@ -22,6 +22,9 @@ pub(crate) const SCHEMA: u8 = 5;
 
 /// The position of a named reader of a stream: in the same way.
 pub(crate) const OFFSET: u8 = 9;
+
+/// Keys of messages that queues have seen, of one transaction.
+pub(crate) const KEYS: u8 = 6;
 
 /// Appends the checksum, which covers kind and name.
 pub(crate) fn seal(kind: u8, name: u64, mut value: Vec<u8>) -> (Vec<u8>, u32) {
@@ -71,6 +74,9 @@ pub(crate) fn read_queue(value: &[u8]) -> Result<(QueueId, Arc<QueueSpec>), Stri
 pub(crate) fn read_op(kind: u8, value: &[u8]) -> Result<Op, String> {
     if kind == QUEUE {
         return read_queue(value).map(|(queue, spec)| Op::QueueDeclared { queue, spec });
+    }
+    if kind == KEYS {
+        return keys::read_op(value);
     }
     topology::read_op(kind, value)
 }

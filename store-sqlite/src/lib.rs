@@ -23,6 +23,7 @@ mod fault;
 mod fetch;
 mod gone;
 mod index;
+mod keys;
 mod lock;
 mod plan;
 mod ranges;

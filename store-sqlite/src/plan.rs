@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use qq_core::store::codec::put_message;
-use qq_core::store::{Batch, BatchId, Op, StoreError, StoredMessage};
+use qq_core::store::{Batch, BatchId, Op, SeenKey, StoreError, StoredMessage};
 use qq_core::vocab::{Message, QueueId};
 use smallvec::SmallVec;
 
 use crate::definition;
 use crate::gone::{Gone, GoneChange};
 use crate::index::{Index, Left, Run};
+use crate::keys::{self, Keys};
 use crate::row::{Ack, Head, Record, Return, Returned, Section, put_record};
 use crate::state::State;
 use crate::topology::{Change, Topology};
@@ -67,6 +68,7 @@ pub(crate) struct Book {
     /// Checksums of all definitions.
     pub(crate) definitions: BTreeMap<(u8, u64), u32>,
     pub(crate) topology: Topology,
+    pub(crate) keys: Keys,
     /// Kept for its memory.
     scratch: Vec<u8>,
 }
@@ -98,6 +100,7 @@ struct Work {
     /// A run of removals that grows: queue, first, length.
     removal: Option<(u32, u64, u64)>,
     returns: Vec<(u32, u64, Returned)>,
+    keys: Vec<SeenKey>,
 }
 
 impl Book {
@@ -115,6 +118,7 @@ impl Book {
             }
         }
         self.end_removal(&mut work);
+        self.keep_keys(&work.keys, &mut plan);
         let mut drafts = self.lay_out(&mut work);
         self.count_on(&mut work, &mut drafts);
         if self.index.lingering > LINGERING_MAX {
@@ -163,6 +167,7 @@ impl Book {
                 };
                 self.take_returned(queue, seq.0, returned, work);
             }
+            Op::Keyed { mut keys } => work.keys.append(&mut keys),
             Op::Counted { queue, next } => {
                 if let Some(slot) = self.index.queue(queue) {
                     let known = &mut self.index.queues[slot as usize].seq_next;
@@ -208,6 +213,20 @@ impl Book {
             }
         }
         Ok(())
+    }
+
+    /// Keys go into one row; rows whose keys are of no use any more go.
+    fn keep_keys(&mut self, keys: &[SeenKey], plan: &mut Plan) {
+        if keys.is_empty() {
+            return;
+        }
+        let name = self.state.key_next;
+        self.state.key_next += 1;
+        let value = definition::seal(definition::KEYS, name, keys::write(keys));
+        self.define(definition::KEYS, name, Some(value), plan);
+        for name in self.keys.add(name, keys) {
+            self.define(definition::KEYS, name, None, plan);
+        }
     }
 
     fn take_topology(&mut self, op: &Op, plan: &mut Plan) {

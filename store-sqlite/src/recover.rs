@@ -123,6 +123,11 @@ impl Loader {
                         (queue.seq_next, queue.ord_next) = (seq_next, ord_next);
                     }
                 }
+                definition::KEYS => self
+                    .book
+                    .keys
+                    .load(name, content)
+                    .map_err(|e| damaged(&e))?,
                 _ => self
                     .book
                     .topology
@@ -457,6 +462,7 @@ impl SqliteStore {
             definition::QUEUE,
             definition::BINDING,
             definition::OFFSET,
+            definition::KEYS,
         ] {
             let mut select = self
                 .conn

@@ -15,7 +15,6 @@ use crate::ranges::Ranges;
 use crate::report::{Lost, Report};
 use crate::row::{Head, Record, Returned, checked_crc, next_record, read_record};
 use crate::state::State;
-use crate::topology;
 
 /// Lines of one kind of damage; more of it is summed up.
 const LINES_MAX: usize = 200;
@@ -129,7 +128,7 @@ impl Survey {
                         self.seq_next.insert(name, seq_next);
                     })
                     .ok_or_else(|| "it cannot be read".into()),
-                (_, Some((content, _))) => topology::read_op(kind, content).map(|op| {
+                (_, Some((content, _))) => definition::read_op(kind, content).map(|op| {
                     self.topology.push(op);
                 }),
             };

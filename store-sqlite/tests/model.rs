@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use qq_core::broker::QueueSpec;
 use qq_core::route::{BindingSpec, Datum, ExchangeKind, ExchangeSpec, TypedDatum};
 use qq_core::schema::{Compatibility, SchemaVersion};
-use qq_core::store::{Batch, BatchId, Op, Store, StoredMessage};
+use qq_core::store::{Batch, BatchId, Op, SeenKey, Store, StoredMessage};
 use qq_core::vocab::{QueueId, Seq};
 use qq_store_sqlite::SqliteStore;
 
@@ -35,6 +35,8 @@ enum Step {
     Return(usize, u8, bool),
     /// A reader of a queue comes to a position, or is forgotten.
     Read(usize, u8, Option<u64>),
+    /// A queue sees keys.
+    Keys(usize, u8),
     /// An exchange or a binding comes or goes.
     Topology(u8),
     EndBatch,
@@ -56,6 +58,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         5 => (queue.clone(), 1..20u8).prop_map(|(q, n)| Step::RemoveSome(q, n)),
         3 => (queue.clone(), 0..500u64).prop_map(|(q, s)| Step::RemoveAny(q, s)),
         10 => (queue.clone(), 0..8u8, any::<bool>()).prop_map(|(q, n, a)| Step::Return(q, n, a)),
+        3 => (queue.clone(), 1..5u8).prop_map(|(q, n)| Step::Keys(q, n)),
         5 => (0..32u8).prop_map(Step::Topology),
         5 => (queue.clone(), 0..3u8, proptest::option::weighted(0.8, 0..500u64))
             .prop_map(|(q, n, at)| Step::Read(q, n, at)),
@@ -311,6 +314,21 @@ impl Run {
                 let reader = format!("reader {number}");
                 if let Some(queue) = self.queue(*index) {
                     self.read(queue, reader, next.map(Seq));
+                }
+            }
+            Step::Keys(index, count) => {
+                if let Some(queue) = self.queue(*index) {
+                    let keys = (0..*count).map(|_| {
+                        self.number += 1;
+                        SeenKey {
+                            queue,
+                            key: Bytes::from(format!("key {}", self.number)),
+                            seen_at_ms: self.number as i64,
+                            until_ms: i64::MAX,
+                        }
+                    });
+                    let keys = keys.collect();
+                    self.op(Op::Keyed { keys });
                 }
             }
             Step::Topology(change) => self.change_topology(*change),

@@ -166,6 +166,7 @@ fn broker_config(config: &Config) -> BrokerConfig {
             queues_max: config.limits.queues_max.to(),
             exchanges_max: config.limits.exchanges_max.to(),
             bindings_max: config.limits.bindings_max.to(),
+            dedup_keys_max: config.limits.dedup_keys_max.to(),
             memory_high_bytes: memory_max_bytes / 5 * 4,
             memory_max_bytes,
             txn_parts_max: config.limits.transaction_parts_max.to(),

@@ -85,6 +85,8 @@ impl State {
                     self.enqueue(*queue, seq.0, kept)?;
                 }
             }
+            // No simulated message has a key.
+            Op::Keyed { keys } => return Err(format!("{keys:?} come from nowhere")),
             Op::Counted { queue, next } => {
                 let found = self.queue(*queue)?;
                 found.next = found.next.max(next.0);

@@ -102,6 +102,7 @@ impl Broker {
             self.links.remove(&(key, Role::Consumer));
         }
         self.mark_dirty(consumer.queue);
+        self.hand_over(consumer.queue, slot);
         self.on_link_gone(consumer.queue, conn, port);
     }
 
@@ -187,6 +188,7 @@ impl Broker {
         self.tally.gone.add(&queue.totals);
         self.wake_jobs(queue.id);
         self.bytes -= queue.backlog.cost();
+        self.dedup_keys -= queue.dedup.as_ref().map_or(0, |dedup| dedup.len());
         self.queue_names.remove(queue.spec.name.as_str());
         self.queue_slots.remove(&queue.id);
         self.timers.remove(&(queue.armed_ms, slot));

@@ -103,8 +103,12 @@ impl Broker {
                 let entry = queue.backlog.acquire(seq);
                 queue.totals.redelivered += u64::from(entry.was_acquired);
                 let message = entry.body();
+                let key = message.envelope.group_id.clone();
                 let delivered = delivered(entry, now, delivery, queue_id, seq, message);
                 self.lock(now, consumer_slot, delivery.0);
+                if let Some(key) = key {
+                    self.take_key(slot, seq, &key);
+                }
                 delivered
             };
             self.conns.tell(conn, Notice::Deliver { port, delivered });
@@ -115,9 +119,21 @@ impl Broker {
         }
     }
 
-    /// The next message for a consumer.
+    /// The next message for a consumer. Those that have to wait for their ordering key are passed over for good: each is
+    /// met once for each time that its key was in use.
     #[inline]
     fn find_next(&mut self, at: Clock, slot: usize, consumer_slot: usize) -> Found {
+        loop {
+            let found = self.find_any(at, slot, consumer_slot);
+            match found {
+                Found::Message(seq) if self.sets_aside(slot, seq) => {}
+                found => return found,
+            }
+        }
+    }
+
+    #[inline]
+    fn find_any(&mut self, at: Clock, slot: usize, consumer_slot: usize) -> Found {
         let consumer = &mut self.consumers[consumer_slot];
         if consumer.wanted.is_some() {
             return self.find_wanted(at, slot, consumer_slot);

@@ -30,7 +30,16 @@ impl Broker {
         at: Clock,
         message: &Arc<Message>,
     ) -> Result<Taken, Verdict> {
-        let queues = std::mem::take(&mut self.route);
+        let mut queues = std::mem::take(&mut self.route);
+        if message.envelope.dedup_id().is_some()
+            && let Err(verdict) = self.drop_duplicates(at, &mut queues, message)
+        {
+            self.route = queues;
+            return match verdict {
+                Verdict::Duplicate => Ok(Taken::Duplicate),
+                verdict => Err(verdict),
+            };
+        }
         let taken = match self.decide_all(&queues, message) {
             Ok(()) => Ok(self.apply_all(now, at, &queues, message)),
             Err(Refused { verdict, by }) => {
@@ -46,6 +55,33 @@ impl Broker {
         };
         self.route = queues;
         taken
+    }
+
+    /// Leaves out the queues that have the message already.
+    ///
+    /// # Errors
+    /// The verdict, when all of them do or its key cannot be kept.
+    fn drop_duplicates(
+        &mut self,
+        at: Clock,
+        queues: &mut Vec<QueueRef>,
+        message: &Message,
+    ) -> Result<(), Verdict> {
+        let mut refused = None;
+        queues.retain(|to| {
+            let checked = self.check_duplicate(at, to.slot, &message.envelope);
+            let is_new = checked.is_ok();
+            refused = checked
+                .err()
+                .filter(|v| *v != Verdict::Duplicate)
+                .or(refused.take());
+            is_new
+        });
+        match refused {
+            Some(verdict) => Err(verdict),
+            None if queues.is_empty() => Err(Verdict::Duplicate),
+            None => Ok(()),
+        }
     }
 
     /// Whether all of them take it.
@@ -96,6 +132,10 @@ impl Broker {
                 expired.push((to.slot, entry));
                 continue;
             }
+            if let Some(key) = entry.dedup_id() {
+                self.record_key(now, to.slot, key, is_durable);
+            }
+            let queue = &mut self.queues[to.slot];
             if is_durable {
                 places.push((queue.id, Seq(queue.backlog.next_seq())));
                 entry.batch = self.gate.open_batch();

@@ -8,6 +8,7 @@
 //! is empty, then [`Broker::poll_timeout`]. Deliveries, confirmations and batches are made in `flush`, so an inbox of
 //! many events costs one batch and one notice vector per connection.
 
+mod active;
 mod admin;
 mod api;
 mod ask;
@@ -15,12 +16,14 @@ mod close;
 mod conn;
 mod counters;
 mod deadletter;
+mod dedup;
 mod delay;
 mod dispatch;
 mod exchange;
 mod fanout;
 mod filtered;
 mod gate;
+mod keyed;
 mod lock;
 mod open;
 mod paging;
@@ -108,6 +111,10 @@ pub struct Broker {
     idle: Vec<(usize, QueueId)>,
     /// Named readers of streams whose positions are to be stored: slot and serial number.
     readers: Vec<(usize, u64)>,
+    /// Messages whose ordering keys became free in this inbox.
+    freed: Vec<(usize, QueueId, u64)>,
+    /// Keys that all queues together know messages by.
+    dedup_keys: usize,
     /// Producers with a run of verdicts that is not told yet.
     runs: Vec<usize>,
     /// When to look at which queue for expired messages: one per queue.
@@ -172,6 +179,8 @@ impl Broker {
             outlived: Vec::new(),
             idle: Vec::new(),
             readers: Vec::new(),
+            freed: Vec::new(),
+            dedup_keys: 0,
             runs: Vec::new(),
             timers: BTreeSet::new(),
             lock_timers: BTreeSet::new(),
@@ -316,7 +325,11 @@ impl Broker {
             return;
         }
         let at = now.clock();
-        while let Some(slot) = self.dirty.pop() {
+        loop {
+            self.show_freed(at);
+            let Some(slot) = self.dirty.pop() else {
+                break;
+            };
             self.dispatch(now, at, slot);
             self.page(at, slot);
         }

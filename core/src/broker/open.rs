@@ -137,6 +137,7 @@ impl Broker {
                 opened: Box::new(opened),
             },
         );
+        self.stand_by(slot);
     }
 
     fn refuse(&mut self, conn: usize, port: Port, refusal: Refusal) {

@@ -195,11 +195,7 @@ impl Producer {
                 false
             }
             run => {
-                let old = run.replace(Run {
-                    first: ticket,
-                    last: ticket,
-                    verdict,
-                });
+                let old = run.replace(Run::new(ticket, verdict));
                 match old {
                     Some(old) => {
                         conns.tell(self.conn, old.notice(self.port));
@@ -220,7 +216,16 @@ impl Producer {
 }
 
 impl Run {
-    fn notice(self, port: Port) -> Notice {
+    /// A verdict on one ticket.
+    pub(super) fn new(ticket: Ticket, verdict: Verdict) -> Self {
+        Self {
+            first: ticket,
+            last: ticket,
+            verdict,
+        }
+    }
+
+    pub(super) fn notice(self, port: Port) -> Notice {
         Notice::Confirm {
             port,
             first: self.first,
@@ -270,10 +275,11 @@ impl Broker {
             // Its next message waits for its body, and every request has an answer of its own.
             self.answer_drain(slot);
         }
+        let may_serve = self.may_serve(slot);
         let consumer = &mut self.consumers[slot];
         consumer.limit = limit;
         let queue = &mut self.queues[consumer.queue];
-        if consumer.limit > consumer.sent && !consumer.is_in_ring {
+        if consumer.limit > consumer.sent && !consumer.is_in_ring && may_serve {
             consumer.is_in_ring = true;
             if consumer.is_browsing {
                 queue.browse_ring.push_back(slot);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::conn::PortKind;
-use super::ports::Target;
+use super::ports::{Run, Target};
 use super::routing::Route;
 use super::{Broker, Now};
 use crate::planted::{Bug, is_planted};
@@ -20,6 +20,8 @@ pub(super) enum Taken {
     Volatile,
     /// The open batch holds it.
     Durable,
+    /// It was there already.
+    Duplicate,
 }
 
 impl Broker {
@@ -64,6 +66,12 @@ impl Broker {
                 self.gate.accept(&mut self.producers[slot], id, ticket);
                 return;
             }
+            Ok(Taken::Duplicate) => {
+                // The message that it repeats may wait for the store.
+                let verdict = Verdict::Duplicate;
+                let notice = Run::new(ticket, verdict).notice(port);
+                return self.gate.tell_when_safe(conn, &mut self.conns, notice);
+            }
             Err(verdict) => {
                 self.tally.unroutable += u64::from(verdict == Verdict::Unroutable);
                 verdict
@@ -77,6 +85,21 @@ impl Broker {
     /// Puts a message into a queue, if it fits.
     #[inline]
     pub(super) fn enqueue(
+        &mut self,
+        now: Now,
+        at: Clock,
+        slot: usize,
+        message: Arc<Message>,
+    ) -> Result<Taken, Verdict> {
+        match self.check_duplicate(at, slot, &message.envelope) {
+            Ok(()) => self.enqueue_new(now, at, slot, message),
+            Err(Verdict::Duplicate) => Ok(Taken::Duplicate),
+            Err(verdict) => Err(verdict),
+        }
+    }
+
+    #[inline]
+    fn enqueue_new(
         &mut self,
         now: Now,
         at: Clock,
@@ -105,11 +128,15 @@ impl Broker {
             queue.totals.expired += 1;
             return Ok(self.bury_new(at, slot, &entry, Cause::Expired));
         }
+        if is_durable && self.is_disk_short {
+            queue.totals.refused += 1;
+            return Err(Verdict::Rejected(Reason::LimitExceeded));
+        }
+        if let Some(key) = entry.dedup_id() {
+            self.record_key(now, slot, key, is_durable);
+        }
+        let queue = &mut self.queues[slot];
         if is_durable {
-            if self.is_disk_short {
-                queue.totals.refused += 1;
-                return Err(Verdict::Rejected(Reason::LimitExceeded));
-            }
             let op = Op::Enqueued(StoredMessage {
                 message: entry.body(),
                 arrived_at_ms: now.wall_ms,
@@ -191,6 +218,9 @@ impl Broker {
         }
         if queue.lifetime.is_some() && queue.backlog.len() == 0 {
             self.outlived.push((slot, queue.id));
+        }
+        if queue.order_keys.is_some() {
+            self.leave_key(slot, seq, &entry);
         }
         Some(entry)
     }

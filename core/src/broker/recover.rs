@@ -42,6 +42,7 @@ impl Broker {
                 self.schemas.apply_forgotten(&subject, version);
             }
             Op::Enqueued(stored) => self.recover_message(&stored),
+            Op::Keyed { keys } => self.recover_keys(&keys),
             Op::Counted { queue, next } => {
                 if let Some(&slot) = self.queue_slots.get(&queue)
                     && !is_planted(Bug::PositionsReused)
@@ -150,6 +151,9 @@ impl Broker {
             let backlog = &mut self.queues[slot].backlog;
             backlog.start_expiry(at, now.mono_ms_up());
             backlog.start_delays(at, now.mono_ms_up());
+            if let Some(dedup) = &mut self.queues[slot].dedup {
+                self.dedup_keys += dedup.start(at, now.mono_ms_up());
+            }
             self.arm(slot);
             self.note_use(slot);
         }

@@ -202,6 +202,7 @@ impl Broker {
 
     fn give_back(&mut self, at: Clock, slot: usize, seq: u64) {
         self.queues[slot].backlog.give_back(seq, at);
+        self.give_key_back(slot, seq);
         if self.queues[slot].backlog.expiry_ms() < self.queues[slot].armed_ms {
             self.arm(slot);
         }

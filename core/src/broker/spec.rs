@@ -217,6 +217,8 @@ pub struct Limits {
     pub exchanges_max: usize,
     /// Bindings of the node.
     pub bindings_max: usize,
+    /// Keys that all queues together remember messages by, to know duplicates.
+    pub dedup_keys_max: usize,
     /// Bytes of queued messages (see `Message::cost`) above which publishers get no new credit.
     pub memory_high_bytes: usize,
     /// Bytes of queued messages above which publishes are refused.
@@ -233,6 +235,7 @@ impl Default for Limits {
             queues_max: 10_000,
             exchanges_max: 10_000,
             bindings_max: 1_000_000,
+            dedup_keys_max: 1_000_000,
             memory_high_bytes: 1 << 30,
             memory_max_bytes: (1 << 30) + (1 << 28),
             txn_parts_max: 65_536,

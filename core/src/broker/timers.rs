@@ -47,6 +47,7 @@ impl Broker {
             let due = self.queues[slot].backlog.take_due(at, left);
             left = left.saturating_sub(due.len());
             self.release_due(at, slot, due);
+            self.forget_keys(at, slot);
             if self.queues[slot].idle_ms <= at.mono_ms {
                 left = left.saturating_sub(1);
                 self.delete_slot(at, slot);
@@ -101,7 +102,11 @@ impl Broker {
         let queue = &self.queues[slot];
         let backlog = &queue.backlog;
         let message_ms = backlog.expiry_ms().min(backlog.due_ms());
-        self.arm_at(slot, message_ms.min(queue.idle_ms));
+        let dedup_ms = queue
+            .dedup
+            .as_ref()
+            .map_or(NEVER_MS, |dedup| dedup.next_ms());
+        self.arm_at(slot, message_ms.min(queue.idle_ms).min(dedup_ms));
     }
 
     fn arm_at(&mut self, slot: usize, at_ms: u64) {

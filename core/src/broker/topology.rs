@@ -44,9 +44,8 @@ impl QueueSpec {
     /// Checks the fields other than the name.
     ///
     /// # Errors
-    /// `Invalid` for values that no queue can have, `NotImplemented` for what this version does not offer.
+    /// `Invalid` for values that no queue can have.
     pub fn check_fields(&self) -> Result<(), Refusal> {
-        let plain = Self::new("");
         if let Some(field) = self.unfit_for_kind() {
             let text = match self.kind {
                 QueueKind::Queue => format!("{field} is for streams"),
@@ -57,47 +56,35 @@ impl QueueSpec {
                 text: format!("the queue {}: {text}", quoted(&self.name)),
             });
         }
-        let refuse = |reason, rule: &str| {
+        let refuse = |rule: &str| {
             let text = format!("the queue {}: {rule}", quoted(&self.name));
+            let reason = Reason::Invalid;
             Err(Refusal { reason, text })
         };
         if self.max_priority > PRIORITY_LEVELS_MAX {
-            return refuse(Reason::Invalid, "max_priority is 32 at most");
+            return refuse("max_priority is 32 at most");
         }
         if let Some(subject) = &self.schema {
             Self::check_name(subject)?;
         }
         if self.expires_ms == Some(0) {
-            return refuse(Reason::Invalid, "expires_ms must be 1 at least");
+            return refuse("expires_ms must be 1 at least");
         }
         if self.lock_timeout_ms == Some(0) {
-            return refuse(Reason::Invalid, "lock_timeout_ms must be 1 at least");
+            return refuse("lock_timeout_ms must be 1 at least");
         }
         let has_target =
             self.dead_letter_exchange.is_some() || self.dead_letter_routing_key.is_some();
         if self.failure_policy == FailurePolicy::Drop && has_target {
             let rule = "failure_policy drop and a target for dead letters exclude each other";
-            return refuse(Reason::Invalid, rule);
+            return refuse(rule);
         }
         let backoff = self.retry_backoff;
         if backoff.is_some_and(|wait| wait.min_ms > wait.max_ms || wait.factor == 0) {
             let rule = "retry_backoff needs a min of at most its max and a factor of 1 at least";
-            return refuse(Reason::Invalid, rule);
+            return refuse(rule);
         }
-        let later = [
-            ("single_active_consumer", self.single_active_consumer),
-            (
-                "dedup_window",
-                self.dedup_window_ms != plain.dedup_window_ms,
-            ),
-        ];
-        match later.into_iter().find(|(_, is_set)| *is_set) {
-            Some((field, _)) => refuse(
-                Reason::NotImplemented,
-                &format!("{field} is not offered yet"),
-            ),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// The name of a field that is set and that its kind does not have.

@@ -272,7 +272,14 @@ impl Broker {
         let at: Clock = now.clock();
         for work in txn.work {
             match work {
-                Work::Publish { queues, message } => {
+                Work::Publish {
+                    mut queues,
+                    message,
+                } => {
+                    queues.retain(|to| {
+                        let checked = self.check_duplicate(at, to.slot, &message.envelope);
+                        checked != Err(Verdict::Duplicate)
+                    });
                     self.publisher = Some(self.conns.conn(conn).id);
                     self.apply_all(now, at, &queues, &message);
                     self.publisher = None;

@@ -1,4 +1,4 @@
-//! Messages that wait out of turn: those that are not due yet.
+//! Messages that wait out of turn: those that are not due yet, and those whose ordering key is in use.
 //!
 //! They count as waiting, for limits as for people, but the cursor and the sets of what came back pass them over. When
 //! they are released they stand where they stood: at the place of their arrival, ahead of everything newer.
@@ -31,6 +31,8 @@ pub(crate) enum Why {
     InTurn,
     /// Its moment has not come.
     Early,
+    /// Another message of its ordering key is out.
+    Key,
     /// Its body is away; it stands in its turn when that came.
     Body,
 }

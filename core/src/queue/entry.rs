@@ -128,6 +128,18 @@ impl Entry {
         Arc::clone(body.expect("what is not behind the gate has its body"))
     }
 
+    /// Its ordering key, if its body is here.
+    #[inline]
+    pub(crate) fn order_key(&self) -> Option<&Bytes> {
+        self.message.as_ref()?.envelope.group_id.as_ref()
+    }
+
+    /// The key by which its queue knows it, if its body is here.
+    #[inline]
+    pub(crate) fn dedup_id(&self) -> Option<Bytes> {
+        self.message.as_ref()?.envelope.dedup_id().cloned()
+    }
+
     /// Failed attempts on this queue: what the sender counted happened elsewhere.
     pub(crate) fn attempts(&self) -> u32 {
         let before = self

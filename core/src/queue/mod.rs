@@ -5,8 +5,10 @@ mod backlog;
 mod chunks;
 mod cold;
 mod column;
+mod dedup;
 mod entry;
 mod expiry;
+mod keys;
 mod log;
 mod pick;
 mod window;
@@ -18,7 +20,9 @@ pub(crate) use aside::Why;
 pub(crate) use backlog::{Backlog, Browsed, View};
 pub(crate) use chunks::Chunks;
 pub(crate) use cold::Arrival;
+pub(crate) use dedup::Dedup;
 pub(crate) use entry::{Clock, Entry, Extra, NEVER_MS};
+pub(crate) use keys::OrderKeys;
 use log::Marks;
 pub(crate) use window::{Missing, Share, Span};
 
@@ -88,6 +92,12 @@ pub(crate) struct Queue {
     pub(crate) is_damaged: bool,
     /// When it is deleted for want of use, monotonic milliseconds; never while it has consumers.
     pub(crate) idle_ms: u64,
+    /// The consumer that is served where only one may be.
+    pub(crate) active: Option<usize>,
+    /// Which messages it knows; none when it knows none.
+    pub(crate) dedup: Option<Box<Dedup>>,
+    /// Ordering keys of which a message is out; none when there never was one.
+    pub(crate) order_keys: Option<Box<OrderKeys>>,
     /// Messages that are to become dead letters as soon as their bodies are here.
     pub(crate) doomed: BTreeMap<u64, Cause>,
     /// The bodies of such messages that were asked for.
@@ -146,6 +156,9 @@ impl Queue {
             reads: Vec::new(),
             is_damaged: false,
             idle_ms: NEVER_MS,
+            active: None,
+            dedup: None,
+            order_keys: None,
             doomed: BTreeMap::new(),
             doomed_span: None,
             totals: Totals::default(),

@@ -187,9 +187,10 @@ mod field {
     pub(super) const DEATHS: u64 = 1 << 11;
     pub(super) const DELAY_FOR: u64 = 1 << 12;
     pub(super) const DELAY_UNTIL: u64 = 1 << 13;
-    pub(super) const WISHES: u64 = DELAY_FOR | DELAY_UNTIL;
+    pub(super) const DEDUP_ID: u64 = 1 << 14;
+    pub(super) const WISHES: u64 = DELAY_FOR | DELAY_UNTIL | DEDUP_ID;
     /// Every bit that this version knows.
-    pub(super) const ALL: u64 = (1 << 14) - 1;
+    pub(super) const ALL: u64 = (1 << 15) - 1;
 }
 
 /// The priority that takes no byte.
@@ -357,12 +358,18 @@ fn read_deaths(reader: &mut Reader<'_>) -> Result<Deaths, Malformed> {
 }
 
 fn wishes_mask(wishes: &Wishes) -> u64 {
-    let Wishes { delay } = wishes;
-    match delay {
+    let Wishes { delay, dedup_id } = wishes;
+    let delay = match delay {
         None => 0,
         Some(Delay::For(_)) => field::DELAY_FOR,
         Some(Delay::Until(_)) => field::DELAY_UNTIL,
-    }
+    };
+    delay
+        | if dedup_id.is_some() {
+            field::DEDUP_ID
+        } else {
+            0
+        }
 }
 
 fn put_wishes(out: &mut Vec<u8>, wishes: &Wishes) {
@@ -370,6 +377,9 @@ fn put_wishes(out: &mut Vec<u8>, wishes: &Wishes) {
         None => {}
         Some(Delay::For(delay_ms)) => put_varint(out, delay_ms),
         Some(Delay::Until(at_ms)) => put_signed(out, at_ms),
+    }
+    if let Some(dedup_id) = &wishes.dedup_id {
+        put_bytes(out, dedup_id);
     }
 }
 
@@ -381,7 +391,8 @@ fn read_wishes(reader: &mut Reader<'_>, mask: u64) -> Result<Wishes, Malformed> 
     } else {
         None
     };
-    Ok(Wishes { delay })
+    let dedup_id = read_text(reader, mask & field::DEDUP_ID != 0)?;
+    Ok(Wishes { delay, dedup_id })
 }
 
 fn read_text(reader: &mut Reader<'_>, is_there: bool) -> Result<Option<Bytes>, Malformed> {
@@ -450,11 +461,11 @@ mod tests {
     }
 
     fn wishes() -> impl Strategy<Value = Option<Box<Wishes>>> {
-        let delay = prop_oneof![
+        let delay = proptest::option::of(prop_oneof![
             any::<u64>().prop_map(Delay::For),
             any::<i64>().prop_map(Delay::Until),
-        ];
-        proptest::option::of(delay.prop_map(|delay| Box::new(Wishes { delay: Some(delay) })))
+        ]);
+        (delay, text()).prop_map(|(delay, dedup_id)| Wishes { delay, dedup_id }.some())
     }
 
     fn written(message: &Message) -> Vec<u8> {

@@ -6,7 +6,7 @@
 pub mod codec;
 mod op;
 
-pub use op::{Batch, BatchId, Op, StoredMessage};
+pub use op::{Batch, BatchId, Op, SeenKey, StoredMessage};
 
 use std::sync::Arc;
 

@@ -22,6 +22,19 @@ pub struct StoredMessage {
     pub places: smallvec::SmallVec<[(QueueId, Seq); 1]>,
 }
 
+/// That a queue took a message with a key, for which it has a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenKey {
+    /// The queue.
+    pub queue: QueueId,
+    /// The key.
+    pub key: bytes::Bytes,
+    /// Wall clock then, milliseconds since the Unix epoch.
+    pub seen_at_ms: i64,
+    /// End of the window by the same clock; the key may be forgotten then.
+    pub until_ms: i64,
+}
+
 /// One durable change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
@@ -71,6 +84,11 @@ pub enum Op {
     },
     /// A message entered its queues.
     Enqueued(StoredMessage),
+    /// Queues took messages with these keys: in the batch of the messages.
+    Keyed {
+        /// One when it is made; in recovery as many as the store likes.
+        keys: Vec<SeenKey>,
+    },
     /// All positions of a queue below this one are taken. Only in recovery, where messages that came and went are left out.
     Counted {
         /// The queue.

@@ -56,6 +56,19 @@ pub enum Delay {
 pub struct Wishes {
     /// To be held back.
     pub delay: Option<Delay>,
+    /// Not to be taken twice: the key by which a queue knows it, [`DEDUP_ID_LEN_MAX`] bytes at most, not empty.
+    pub dedup_id: Option<Bytes>,
+}
+
+/// Bytes that a [`Wishes::dedup_id`] may have.
+pub const DEDUP_ID_LEN_MAX: usize = 255;
+
+impl Wishes {
+    /// Itself, unless it asks for nothing.
+    #[must_use]
+    pub fn some(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
 }
 
 impl Delay {
@@ -77,6 +90,13 @@ impl Envelope {
     #[must_use]
     pub fn delay(&self) -> Option<Delay> {
         self.wishes.as_ref()?.delay
+    }
+
+    /// The key by which a queue knows that it has the message already.
+    #[inline]
+    #[must_use]
+    pub fn dedup_id(&self) -> Option<&Bytes> {
+        self.wishes.as_ref()?.dedup_id.as_ref()
     }
 }
 

@@ -24,7 +24,7 @@ pub use command::{
 pub use death::{Cause, DEATHS_MAX, Death, Deaths};
 pub use ids::{ConnId, DeliveryId, Port, QueueId, RuleId, Seq, Ticket, TxnId};
 pub use lock::LockSpec;
-pub use message::{Delay, Envelope, Format, Message, Wishes};
+pub use message::{DEDUP_ID_LEN_MAX, Delay, Envelope, Format, Message, Wishes};
 pub use notice::{ConsumerOpened, Delivered, Notice, ProducerOpened, Verdict};
 pub use reason::{Reason, Refusal};
 pub use stream::{StreamRead, StreamStart};

@@ -63,6 +63,8 @@ pub struct Delivered {
 pub enum Verdict {
     /// In every queue it belongs to, and on disk where that was promised.
     Accepted,
+    /// A queue took a message with the same key before, which is safe; nothing was added.
+    Duplicate,
     /// No queue wanted it; the producer may try again or elsewhere.
     Unroutable,
     /// Refused, with the reason.
@@ -135,6 +137,13 @@ pub enum Notice {
         first: DeliveryId,
         /// Last delivery of the range, inclusive.
         last: DeliveryId,
+    },
+    /// The consumer of a queue with a single active one: whether it is that. Comes after the opening and when it changes.
+    Activity {
+        /// The consumer.
+        port: Port,
+        /// Whether it is served.
+        is_active: bool,
     },
     /// The consumer held these deliveries for too long: they are lost attempts, and what it says about them is ignored.
     LockLost {

@@ -83,6 +83,13 @@ pub enum Event {
         /// Messages that the peer says it has waiting.
         available: Option<u32>,
     },
+    /// The peer told properties of a link's state with a flow.
+    LinkState {
+        /// The link.
+        link: LinkId,
+        /// What it told.
+        properties: Map,
+    },
     /// A whole message.
     Delivery {
         /// The link.

@@ -9,6 +9,7 @@ use super::link::{End, LinkState};
 use super::violation::Violation;
 use super::{Connection, OUTGOING_WINDOW};
 use crate::performative::Flow;
+use crate::types::Map;
 
 impl Connection {
     /// Grants credit on a receiving link: from now on the peer may send `credit` deliveries, whatever it had before.
@@ -48,6 +49,24 @@ impl Connection {
         let outgoing = known.outgoing().ok_or(UsageError::UnknownLink)?;
         outgoing.is_drained = true;
         self.finish_drain(link);
+        Ok(())
+    }
+
+    /// Tells the peer properties of a sending link's state, in a flow of its own (part 2, 2.7.4). They are told once:
+    /// later flows do not repeat them.
+    ///
+    /// # Errors
+    /// [`UsageError::UnknownLink`].
+    pub fn tell_link_state(&mut self, id: LinkId, properties: Map) -> Result<(), UsageError> {
+        let link = self.living_link(id)?;
+        let state = link.state;
+        let outgoing = link.outgoing().ok_or(UsageError::UnknownLink)?;
+        outgoing.state = Some(properties);
+        if state == LinkState::Attached {
+            self.write_link_flow(id);
+        } else if let Some(link) = self.links.find_mut(id.0) {
+            link.wants_flow = true;
+        }
         Ok(())
     }
 
@@ -132,6 +151,12 @@ impl Connection {
         let id = LinkId(key);
         if link.state == LinkState::DetachSent {
             return Ok(());
+        }
+        if let Some(properties) = flow.properties.clone() {
+            self.events.push_back(Event::LinkState {
+                link: id,
+                properties,
+            });
         }
         let is_pending = link.state == LinkState::AttachReceived;
         if link.is_sender() {
@@ -293,12 +318,13 @@ impl Connection {
             link.credit,
             link.drain,
         );
-        let available = match &link.end {
+        let (available, properties) = match &mut link.end {
             End::Outgoing(outgoing) => {
                 let queued = u32::try_from(outgoing.unstarted()).unwrap_or(u32::MAX);
-                Some(outgoing.available.saturating_add(queued))
+                let available = outgoing.available.saturating_add(queued);
+                (Some(available), outgoing.state.take())
             }
-            End::Incoming(_) => None,
+            End::Incoming(_) => (None, None),
         };
         let Some((channel, flow)) = self.session_flow(session) else {
             return;
@@ -309,6 +335,7 @@ impl Connection {
             link_credit: Some(credit),
             available,
             drain,
+            properties,
             ..flow
         };
         self.write(channel, &flow);

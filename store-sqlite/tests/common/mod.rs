@@ -261,6 +261,12 @@ impl Model {
                 self.1.remove(&format!("schema {subject} {version}"));
             }
             Op::Enqueued(stored) => self.enqueue(stored),
+            Op::Keyed { keys } => {
+                for key in keys {
+                    let keys = vec![key.clone()];
+                    self.1.insert(format!("{key:?}"), Op::Keyed { keys });
+                }
+            }
             Op::Counted { queue, next } => {
                 if let Some(queue) = self.0.get_mut(queue) {
                     queue.next = queue.next.max(next.0);

@@ -50,6 +50,7 @@ pub(crate) struct Limits {
     pub(crate) schemas_max: Number,
     pub(crate) schema_versions_max: Number,
     pub(crate) schemas_max_bytes: Size,
+    pub(crate) dedup_keys_max: Number,
     pub(crate) memory_max: Maybe<Size>,
     pub(crate) disk_free_min: Maybe<Size>,
 }
@@ -96,6 +97,7 @@ impl Default for Limits {
             schemas_max: Number::new(10_000, 1, 1_000_000),
             schema_versions_max: Number::new(100, 1, 10_000),
             schemas_max_bytes: Size::new(64 << 20, 1 << 20, 1 << 40),
+            dedup_keys_max: Number::new(1_000_000, 1, 1_000_000_000),
             memory_max: Maybe::unset(Size::new(1 << 30, MIB, TIB)),
             disk_free_min: Maybe::unset(Size::new(0, 0, 1024 * TIB)),
         }
@@ -276,6 +278,11 @@ impl Limits {
                 "bindings_max",
                 &mut self.bindings_max,
                 "bindings of the node",
+            ),
+            Key::new(
+                "dedup_keys_max",
+                &mut self.dedup_keys_max,
+                "keys that all queues together remember messages by, to know duplicates; beyond it, messages with new keys are refused",
             ),
             Key::new(
                 "schemas_max",

@@ -495,10 +495,10 @@ impl Defaults {
                 &mut self.lock_timeout,
                 "how long a consumer may hold a message without settling it",
             ),
-            Key::later(
+            Key::new(
                 "dedup_window",
                 &mut self.dedup_window,
-                "how long duplicates are recognised",
+                "for how long a second message with the same key is known as a duplicate",
             ),
             Key::new(
                 "schema_mode",

@@ -256,15 +256,15 @@ impl Queue {
                 &mut self.lock_timeout,
                 "how long a consumer may hold a message without settling it",
             ),
-            Key::later(
+            Key::new(
                 "single_active_consumer",
                 &mut self.single_active_consumer,
-                "one consumer at a time",
+                "one consumer at a time is served, the others stand by",
             ),
-            Key::later(
+            Key::new(
                 "dedup_window",
                 &mut self.dedup_window,
-                "how long duplicates are recognised",
+                "for how long a second message with the same key is known as a duplicate",
             ),
             Key::new(
                 "schema",
@@ -300,6 +300,8 @@ impl Queue {
             "infinite" => FailurePolicy::Infinite,
             _ => FailurePolicy::Dlq,
         };
+        spec.single_active_consumer = self.single_active_consumer;
+        spec.dedup_window_ms = self.dedup_window.ms();
         spec.retry_backoff = self.retry_backoff.0;
         spec.lock_timeout_ms = self.lock_timeout.value().map(Span::ms);
         spec.dead_letter_exchange = self.dead_letter_exchange.0.clone();

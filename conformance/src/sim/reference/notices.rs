@@ -102,7 +102,10 @@ impl Reference {
                     self.broken(format!("{:?} is closed without a reason", (conn, port)));
                 }
             }
-            // No simulated queue sets a time.
+            // No simulated queue sets a time, or serves one consumer alone.
+            Notice::Activity { port, .. } => {
+                self.broken(format!("{:?} hears whether it is active", (conn, port)));
+            }
             Notice::LockLost { port, .. } => {
                 self.broken(format!("{:?} loses what it may hold", (conn, port)));
             }

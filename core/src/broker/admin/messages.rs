@@ -43,6 +43,8 @@ impl Broker {
         };
         match taken {
             Ok(Taken::Durable) => Ok(Done::Changed(Reply::Published { is_routed: true })),
+            // A duplicate is safe when all that came before it is.
+            Ok(Taken::Duplicate) => Ok(Done::Changed(Reply::Published { is_routed: true })),
             Ok(Taken::Volatile) => Ok(Done::Read(Reply::Published { is_routed: true })),
             Err(Verdict::Rejected(reason)) => Err(Refusal {
                 reason,
@@ -55,7 +57,7 @@ impl Broker {
                 reason: Reason::Undecodable,
                 text: unfit.to_string(),
             }),
-            Err(Verdict::Accepted | Verdict::Unroutable) => {
+            Err(Verdict::Accepted | Verdict::Duplicate | Verdict::Unroutable) => {
                 self.tally.unroutable += 1;
                 Ok(Done::Read(Reply::Published { is_routed: false }))
             }

@@ -6,7 +6,10 @@ use crate::vocab::{ConsumerSpec, Delay, Envelope, Outcome, Wishes};
 
 fn delayed(delay: Delay, envelope: Envelope) -> Envelope {
     Envelope {
-        wishes: Some(Box::new(Wishes { delay: Some(delay) })),
+        wishes: Some(Box::new(Wishes {
+            delay: Some(delay),
+            dedup_id: None,
+        })),
         ..envelope
     }
 }

@@ -1,17 +1,20 @@
 //! Tests of the broker by commands, without faces: one file per topic.
 
+mod active;
 mod alarms;
 mod asks;
 mod browse;
 mod chaos;
 mod damage;
 mod deadletters;
+mod dedup;
 mod delays;
 mod exchanges;
 mod expiry;
 mod filters;
 mod gate;
 mod harness;
+mod keyed;
 mod limits;
 mod linger;
 mod links;

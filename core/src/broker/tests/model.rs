@@ -160,7 +160,11 @@ impl Walk {
             let envelope = Envelope {
                 ttl_ms,
                 durable,
-                wishes: delay.map(|delay| Box::new(Wishes { delay: Some(delay) })),
+                wishes: Wishes {
+                    delay,
+                    dedup_id: None,
+                }
+                .some(),
                 ..Envelope::default()
             };
             let asked_due_ms = self.clock_ms + delay_ms;

@@ -6,6 +6,8 @@ use qq_proto_amqp::condition;
 use qq_proto_amqp::connection::{LinkId, OutgoingDelivery};
 use qq_proto_amqp::performative::{Attach, DeliveryState, Modified};
 
+use qq_proto_amqp::types::{Symbol, Value};
+
 use super::attach::{consumer_reply, consumer_spec};
 use super::deliver::{message_format, tag_of};
 use super::outcome::{outcome_of, with_earlier};
@@ -312,4 +314,17 @@ impl AmqpFace {
             let _ = self.conn.settle_outgoing(link, token, Some(state));
         }
     }
+
+    /// Tells a receiver of a queue with a single active consumer whether it is that, as other brokers do: a property of
+    /// the link's flow.
+    pub(super) fn on_activity(&mut self, port: Port, is_active: bool) {
+        if let Some(entry) = self.ports.entry(port) {
+            let state = vec![(Value::Symbol(ACTIVE), Value::Bool(is_active))];
+            // Fails only when the link is on its way out.
+            let _ = self.conn.tell_link_state(entry.link, state);
+        }
+    }
 }
+
+/// Property of flows: whether the receiver is the one that is served.
+const ACTIVE: Symbol = Symbol::from_static("rabbitmq:active");

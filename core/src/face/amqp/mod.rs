@@ -161,6 +161,7 @@ impl AmqpFace {
             Event::SessionBegun(_)
             | Event::SessionEnded { .. }
             | Event::LinkAccepted { .. }
+            | Event::LinkState { .. }
             | Event::IncomingSettled { .. }
             | Event::SaslChallenge { .. }
             | Event::SaslDone { .. } => {}
@@ -282,6 +283,7 @@ impl AmqpFace {
             Notice::Drained { port, .. } => self.on_drained(port),
             Notice::Discharged { txn, fault } => self.on_discharged(txn, fault.as_deref()),
             Notice::Settled { port, first, last } => self.on_settled(port, first, last),
+            Notice::Activity { port, is_active } => self.on_activity(port, is_active),
             Notice::LockLost { port, first, last } => self.on_lock_lost(port, first, last),
             Notice::ProducerOpened { port, opened } => self.on_producer_opened(port, &opened),
             Notice::ConsumerOpened { port, opened } => self.on_consumer_opened(port, &opened),

@@ -257,7 +257,7 @@ fn within(txn: Option<u64>, state: DeliveryState) -> DeliveryState {
 
 fn state_of(verdict: &Verdict, producer: &Producer) -> DeliveryState {
     match verdict {
-        Verdict::Accepted => DeliveryState::Accepted,
+        Verdict::Accepted | Verdict::Duplicate => DeliveryState::Accepted,
         Verdict::Unroutable if producer.takes_released => DeliveryState::Released,
         Verdict::Unroutable => DeliveryState::Rejected(Some(Box::new(refusal::rejection(
             Reason::NotFound,

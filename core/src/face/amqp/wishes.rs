@@ -4,7 +4,7 @@ use bytes::Bytes;
 use qq_proto_amqp::section::{SectionError, SectionRange, Sections, find_in_map};
 use qq_proto_amqp::types::{DecodeError, Value};
 
-use crate::vocab::{Delay, Wishes};
+use crate::vocab::{DEDUP_ID_LEN_MAX, Delay, Wishes};
 
 /// The moment of delivery, milliseconds since the Unix epoch.
 const TIME: &str = "x-opt-delivery-time";
@@ -12,6 +12,8 @@ const TIME: &str = "x-opt-delivery-time";
 const SCHEDULED: &str = "x-opt-scheduled-enqueue-time";
 /// Milliseconds from the arrival to the delivery.
 const DELAY: &str = "x-opt-delivery-delay";
+/// By which a queue knows that it has the message already.
+const DEDUP_ID: &str = "x-opt-dedup-id";
 
 /// Reads them.
 ///
@@ -33,7 +35,32 @@ pub(super) fn wishes_of(
         (None, Some(delay_ms)) => u64::try_from(delay_ms).ok().map(Delay::For),
         (None, None) => None,
     };
-    Ok(delay.map(|delay| Box::new(Wishes { delay: Some(delay) })))
+    let dedup_id = key(payload, range, DEDUP_ID)?;
+    Ok(Wishes { delay, dedup_id }.some())
+}
+
+/// A short text of any type that identifies things.
+fn key(
+    payload: &Bytes,
+    range: &SectionRange,
+    name: &'static str,
+) -> Result<Option<Bytes>, SectionError> {
+    let key = match find_in_map(payload, range, name)? {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Str(text)) => Bytes::copy_from_slice(text.as_bytes()),
+        Some(Value::Symbol(name)) => Bytes::copy_from_slice(name.as_bytes()),
+        Some(Value::Binary(bytes)) => Bytes::copy_from_slice(&bytes),
+        Some(Value::Uuid(bytes)) => Bytes::copy_from_slice(&bytes),
+        Some(Value::Ulong(number)) => Bytes::from(number.to_string()),
+        Some(Value::Uint(number)) => Bytes::from(number.to_string()),
+        Some(Value::Long(number)) => Bytes::from(number.to_string()),
+        Some(Value::Int(number)) => Bytes::from(number.to_string()),
+        Some(_) => return Err(SectionError::Decode(DecodeError::FieldType(name))),
+    };
+    if key.len() > DEDUP_ID_LEN_MAX {
+        return Err(SectionError::Decode(DecodeError::FieldType(name)));
+    }
+    Ok((!key.is_empty()).then_some(key))
 }
 
 /// A whole number of any type, be it a floating point number without a fraction.
@@ -72,6 +99,10 @@ mod tests {
     use qq_proto_amqp::types::{Map, Str, Symbol};
 
     fn read(pairs: &[(&'static str, Value)]) -> Result<Option<Delay>, SectionError> {
+        Ok(read_all(pairs)?.and_then(|wishes| wishes.delay))
+    }
+
+    fn read_all(pairs: &[(&'static str, Value)]) -> Result<Option<Box<Wishes>>, SectionError> {
         let map: Map = pairs
             .iter()
             .map(|(key, value)| (Value::Symbol(Symbol::from_static(key)), value.clone()))
@@ -81,7 +112,7 @@ mod tests {
         buf.put_slice(&[0x00, 0x53, 0x75, 0xa0, 1, b'x']);
         let payload = buf.freeze();
         let sections = Sections::scan(&payload)?;
-        Ok(wishes_of(&payload, &sections)?.and_then(|wishes| wishes.delay))
+        wishes_of(&payload, &sections)
     }
 
     #[test]
@@ -116,5 +147,29 @@ mod tests {
             let error = SectionError::Decode(DecodeError::FieldType(DELAY));
             assert_eq!(read(&[(DELAY, value)]), Err(error));
         }
+    }
+
+    #[test]
+    fn a_key_is_read_whatever_identifies_things_at_the_sender() {
+        let id = |value| {
+            let wishes = read_all(&[(DEDUP_ID, value)])?;
+            Ok(wishes.and_then(|wishes| wishes.dedup_id))
+        };
+        let text = Value::Str(Str::from_static("a-1"));
+        let symbol = Value::Symbol(Symbol::from_static("a-1"));
+        let binary = Value::Binary(Bytes::from_static(b"a-1"));
+        for value in [text, symbol, binary] {
+            assert_eq!(id(value), Ok(Some(Bytes::from_static(b"a-1"))));
+        }
+        assert_eq!(id(Value::Ulong(17)), Ok(Some(Bytes::from_static(b"17"))));
+        assert_eq!(id(Value::Str(Str::from_static(""))), Ok(None));
+        let error = Err(SectionError::Decode(DecodeError::FieldType(DEDUP_ID)));
+        assert_eq!(id(Value::Bool(true)), error);
+        let longest = "k".repeat(DEDUP_ID_LEN_MAX);
+        assert!(id(Value::Str(Str::from(longest.as_str()))).is_ok());
+        assert_eq!(
+            id(Value::Str(Str::from(format!("{longest}k").as_str()))),
+            error
+        );
     }
 }

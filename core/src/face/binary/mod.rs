@@ -270,6 +270,8 @@ impl BinaryFace {
             Notice::Drained { .. } => {}
             // The protocol has no transactions.
             Notice::Discharged { .. } => {}
+            // The protocol has no word for it.
+            Notice::Activity { .. } => {}
             Notice::ConsumerOpened { port, opened } => {
                 if self.calls.port() == Some(port) {
                     self.on_calls_opened(now, &opened.name);

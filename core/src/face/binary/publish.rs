@@ -1,5 +1,6 @@
 //! Messages in: PUBLISH and PUBLISH_BATCH become publishes, verdicts become answers.
 
+use bytes::Bytes;
 use qq_proto_binary::connection::ReplyTo;
 use qq_proto_binary::error::{ErrorCode, text};
 use qq_proto_binary::message::{
@@ -12,8 +13,8 @@ use super::ports::{PortState, Producer};
 use super::{BinaryFace, refusal};
 use crate::broker::Now;
 use crate::vocab::{
-    Address, Command, Delay, Envelope, Format, Message, Port, ProducerSpec, Refusal, RuleId,
-    Ticket, Verdict, Wishes,
+    Address, Command, DEDUP_ID_LEN_MAX, Delay, Envelope, Format, Message, Port, ProducerSpec,
+    Refusal, RuleId, Ticket, Verdict, Wishes,
 };
 
 /// Part 3, 3.2.1 of AMQP: the priority of a message that names none.
@@ -28,6 +29,8 @@ const PRODUCERS_MAX: usize = 2_048;
 pub(super) struct Unanswered {
     /// Bytes that it holds of the face's window.
     cost: usize,
+    /// By which its queue may know it already.
+    key: Option<Bytes>,
     whose: Whose,
 }
 
@@ -102,16 +105,14 @@ impl BinaryFace {
     }
 
     fn check_publish(&self, publish: &PublishRequest) -> Result<(), Obstacle> {
-        let unoffered = |what| Err((ErrorCode::UnknownOpcode, refusal::unoffered(what)));
         if self.is_pressed {
             return Err((ErrorCode::Failed, text::MEMORY_PRESSURE.to_owned()));
         }
-        if publish
-            .idempotency_key
-            .as_ref()
-            .is_some_and(|key| !key.is_empty())
-        {
-            return unoffered("idempotency keys");
+        let key = publish.idempotency_key.as_ref();
+        if key.is_some_and(|key| key.len() > DEDUP_ID_LEN_MAX) {
+            let text =
+                format!("invalid request: an idempotency_key has {DEDUP_ID_LEN_MAX} bytes at most");
+            return Err((ErrorCode::InvalidRequest, text));
         }
         Ok(())
     }
@@ -136,13 +137,14 @@ impl BinaryFace {
             },
         };
         let cost = message.cost();
+        let key = message.envelope.dedup_id().cloned();
         let Some(producer) = self.ports.producer(port) else {
             return;
         };
         let ticket = Ticket(producer.first_ticket + producer.unanswered.len() as u64);
         producer
             .unanswered
-            .push_back(Some(Unanswered { cost, whose }));
+            .push_back(Some(Unanswered { cost, key, whose }));
         self.unanswered += 1;
         self.unanswered_bytes += cost;
         self.commands.push(Command::Publish {
@@ -221,7 +223,14 @@ impl BinaryFace {
                 producer.unanswered.pop_front();
                 producer.first_ticket += 1;
             }
-            if let Some(unanswered) = unanswered {
+            let Some(unanswered) = unanswered else {
+                continue;
+            };
+            if *verdict == Verdict::Duplicate {
+                let key = unanswered.key.as_deref().unwrap_or_default();
+                let text = refusal::duplicate(&String::from_utf8_lossy(key));
+                self.end_unanswered(unanswered, Some((ErrorCode::Failed, &text)));
+            } else {
                 let refused = refused.as_ref().map(|(code, text)| (*code, &**text));
                 self.end_unanswered(unanswered, refused);
             }
@@ -292,7 +301,7 @@ fn message_of(now: Now, publish: &PublishRequest, message_id: &str) -> Message {
         .priority
         .map(|priority| u8::try_from(priority).unwrap_or(u8::MAX));
     let group_id = (!publish.ordering_key.is_empty())
-        .then(|| bytes::Bytes::copy_from_slice(publish.ordering_key.as_bytes()));
+        .then(|| Bytes::copy_from_slice(publish.ordering_key.as_bytes()));
     Message {
         envelope: Envelope {
             durable: !publish.transient,
@@ -309,6 +318,12 @@ fn message_of(now: Now, publish: &PublishRequest, message_id: &str) -> Message {
 }
 
 fn wishes_of(publish: &PublishRequest) -> Option<Box<Wishes>> {
-    let delay = (publish.delay_ms > 0).then_some(Delay::For(publish.delay_ms));
-    delay.map(|delay| Box::new(Wishes { delay: Some(delay) }))
+    let key = publish.idempotency_key.as_ref();
+    Wishes {
+        delay: (publish.delay_ms > 0).then_some(Delay::For(publish.delay_ms)),
+        dedup_id: key
+            .filter(|key| !key.is_empty())
+            .map(|key| Bytes::copy_from_slice(key.as_bytes())),
+    }
+    .some()
 }

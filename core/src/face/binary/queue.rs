@@ -178,8 +178,6 @@ fn spec_of(defaults: &QueueSpec, declare: QueueDeclareRequest) -> Result<QueueSp
             !declare.retry_backoff_factor_percent.is_multiple_of(100),
             "a `retry_backoff_factor_percent` that is no multiple of 100",
         ),
-        (declare.single_active_consumer, "`single_active_consumer`"),
-        (declare.dedup_window_ms.is_some(), "`dedup_window_ms`"),
         (!declare.arguments.is_empty(), "`arguments`"),
     ];
     if let Some((_, what)) = unoffered.into_iter().find(|(is_asked, _)| *is_asked) {
@@ -211,6 +209,8 @@ fn spec_of(defaults: &QueueSpec, declare: QueueDeclareRequest) -> Result<QueueSp
         max_age_ms: given(declare.age_max_ms),
         overflow,
         retry_backoff: retry_backoff.or(defaults.retry_backoff),
+        single_active_consumer: declare.single_active_consumer,
+        dedup_window_ms: declare.dedup_window_ms.unwrap_or(defaults.dedup_window_ms),
         lock_timeout_ms: given(declare.lock_timeout_ms).or(defaults.lock_timeout_ms),
         ..defaults.clone()
     })

@@ -23,7 +23,8 @@ pub(super) const fn code_of(reason: Reason) -> ErrorCode {
 /// What is refused of a publish; none when it was taken.
 pub(super) fn of_verdict(verdict: &Verdict) -> Option<(ErrorCode, Cow<'static, str>)> {
     Some(match verdict {
-        Verdict::Accepted => return None,
+        // Of a duplicate its key is told, which is not known here.
+        Verdict::Accepted | Verdict::Duplicate => return None,
         Verdict::Unroutable => (
             ErrorCode::QueueNotFound,
             Cow::Borrowed("no queue takes this message"),
@@ -73,4 +74,9 @@ pub(super) fn of_schema(refused: &SchemaRefused) -> String {
 /// The text for what is in the protocol and not in this broker.
 pub(super) fn unoffered(what: &str) -> String {
     format!("this broker does not offer {what} yet")
+}
+
+/// The text for a message that its queue has already.
+pub(super) fn duplicate(key: &str) -> String {
+    format!("duplicate message: {key}")
 }

@@ -13,7 +13,7 @@ use super::{Connection, LinkState};
 use crate::connection::event::{OutgoingDelivery, UsageError};
 use crate::connection::ids::LinkId;
 use crate::connection::transmit::TransferHead;
-use crate::types::DeliveryTag;
+use crate::types::{DeliveryTag, Map};
 
 /// Above this much output waiting, messages are queued rather than encoded.
 const ENCODE_AHEAD_MAX: usize = 256 * 1024;
@@ -79,6 +79,8 @@ pub(in crate::connection) struct Outgoing {
     pub(in crate::connection) is_listed: bool,
     /// The embedder has nothing more for this drain: answer it when the queue is empty.
     pub(in crate::connection) is_drained: bool,
+    /// Properties of the link's state that the peer has not been told.
+    pub(in crate::connection) state: Option<Map>,
 }
 
 impl Outgoing {
@@ -89,6 +91,7 @@ impl Outgoing {
             available: 0,
             is_listed: false,
             is_drained: false,
+            state: None,
         }
     }
 

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use qq_proto_amqp::connection::Event;
 use qq_proto_amqp::performative::DeliveryState;
 use qq_proto_amqp::section::{Header, encode_message_annotations};
-use qq_proto_amqp::types::{Symbol, Value};
+use qq_proto_amqp::types::{Str, Symbol, Value};
 
 use super::Bench;
+use crate::broker::QueueSpec;
 
 /// A durable message with one annotation.
 fn message(key: &'static str, value: Value) -> Bytes {
@@ -49,4 +51,57 @@ fn a_delayed_message_is_accepted_at_once_and_delivered_when_it_is_due() {
         );
         bench.settle_and_leave(peer.0, &got, DeliveryState::Accepted);
     }
+}
+
+/// A duplicate is accepted, also by the next process, and is not there a second time.
+#[test]
+fn a_duplicate_is_accepted_and_goes_nowhere() {
+    let mut bench = Bench::new();
+    let payload = message("x-opt-dedup-id", Value::Str(Str::from_static("order-7")));
+    bench.publish(&payload);
+    bench.publish(&payload);
+    let mut bench = bench.restart();
+    bench.publish(&payload);
+    let numbers = bench.node.broker().queue_counters("q1").expect("q1");
+    assert_eq!(numbers.messages, 1);
+}
+
+/// What a receiver heard of its activity since the last look.
+fn activity(bench: &mut Bench, client: usize) -> Vec<bool> {
+    let events = bench.take_events(client).into_iter();
+    let told = events.filter_map(|event| match event {
+        Event::LinkState { properties, .. } => Some(properties),
+        _ => None,
+    });
+    told.map(|properties| match &properties[..] {
+        [(Value::Symbol(name), Value::Bool(is_active))] if name.as_str() == "rabbitmq:active" => {
+            *is_active
+        }
+        other => panic!("{other:?}"),
+    })
+    .collect()
+}
+
+#[test]
+fn a_receiver_hears_whether_it_is_the_active_one() {
+    let mut bench = Bench::with_q1(QueueSpec {
+        single_active_consumer: true,
+        ..QueueSpec::new("q1")
+    });
+    let first = bench.session();
+    // Another container, for links of one name and container are one link.
+    let second = bench.connect(super::Config {
+        container_id: Str::from_static("other"),
+        ..super::client_config()
+    });
+    let session = bench.clients[second].machine.begin().expect("open");
+    bench.settle();
+    let second = (second, session);
+    bench.link(first, false);
+    bench.link(second, false);
+    assert_eq!(activity(&mut bench, first.0), [true]);
+    assert_eq!(activity(&mut bench, second.0), [false]);
+    bench.clients[first.0].machine.close(None);
+    bench.settle();
+    assert_eq!(activity(&mut bench, second.0), [true]);
 }

@@ -93,7 +93,10 @@ fn a_batch_is_answered_one_by_one() {
     let mut bench = Bench::new();
     let a = bench.connect();
     let messages = vec![
-        with(|request| request.message_id = Some("m-1".into())),
+        with(|request| {
+            request.message_id = Some("m-1".into());
+            request.idempotency_key = Some("d".into());
+        }),
         with(|request| request.idempotency_key = Some("d".into())),
         with(|request| request.queue = "amq.reserved".into()),
         with(|request| request.queue = "other".into()),
@@ -103,7 +106,7 @@ fn a_batch_is_answered_one_by_one() {
         panic!("an answer")
     };
     let codes: Vec<u32> = response.results.iter().map(|result| result.code).collect();
-    assert_eq!(codes, [0, 1, 52, 0]);
+    assert_eq!(codes, [0, 3, 52, 0]);
     assert_eq!(response.results[0].message_id, "m-1");
     assert_eq!(response.results[3].message_id.len(), 26);
     assert!(response.results[1].message_id.is_empty());
@@ -115,15 +118,21 @@ fn a_batch_is_answered_one_by_one() {
 }
 
 #[test]
-fn what_is_not_offered_is_said() {
+fn a_duplicate_is_told_with_its_key() {
     let mut bench = Bench::new();
     let a = bench.connect();
-    let keyed = with(|request| request.idempotency_key = Some("d".into()));
-    let (code, text) = bench.refusal(a, &Request::Publish(keyed));
-    assert_eq!(code, 1);
-    assert!(text.contains("idempotency"), "{text}");
-    let empty = with(|request| request.idempotency_key = Some(String::new()));
-    assert!(bench.ask(a, &Request::Publish(empty)).is_ok());
+    let keyed = |key: &str| {
+        let key = Some(key.to_owned());
+        Request::Publish(with(|request| request.idempotency_key = key))
+    };
+    assert!(bench.ask(a, &keyed("order-7")).is_ok());
+    let duplicate = (3, "duplicate message: order-7".to_owned());
+    assert_eq!(bench.refusal(a, &keyed("order-7")), duplicate);
+    // An empty key is none.
+    assert!(bench.ask(a, &keyed("")).is_ok());
+    assert!(bench.ask(a, &keyed("")).is_ok());
+    assert!(bench.ask(a, &keyed(&"k".repeat(255))).is_ok());
+    assert_eq!(bench.refusal(a, &keyed(&"k".repeat(256))).0, 2);
 }
 
 #[test]
