@@ -350,6 +350,39 @@ fn what_is_printed_can_be_fed_back() {
     assert!(once.contains("max_messages = 9\n"), "{once}");
 }
 
+/// Times are milliseconds there, and `reject-publish` is what `reject` is here.
+#[test]
+fn names_of_rabbitmq_are_known_in_queues_and_exchanges() {
+    let scratch = Scratch::new("aliases");
+    let print = |toml: &str| {
+        let output = qqd()
+            .args([
+                "--config",
+                &scratch.file("broker.toml", toml),
+                "--print-config",
+            ])
+            .output()
+            .expect("qqd runs");
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let theirs = "[[queue]]\nname = \"q\"\nx-message-ttl = 1500\nx-expires = 60000\nx-max-length = 7\n\
+        x-max-length-bytes = 100\nx-overflow = \"reject-publish-dlx\"\nx-max-priority = 3\nx-delivery-limit = 2\n\
+        x-dead-letter-exchange = \"amq.direct\"\nx-dead-letter-routing-key = \"k\"\n\
+        x-single-active-consumer = true\n[[exchange]]\nname = \"e\"\nalternate-exchange = \"amq.fanout\"\n";
+    let ours = "[[queue]]\nname = \"q\"\nmessage_ttl = \"1500ms\"\nexpires = \"60s\"\nmax_length = 7\n\
+        max_bytes = 100\noverflow = \"reject-dlx\"\nmax_priority = 3\nmax_deliveries = 2\n\
+        dead_letter_exchange = \"amq.direct\"\ndead_letter_routing_key = \"k\"\n\
+        single_active_consumer = true\n[[exchange]]\nname = \"e\"\nalternate_exchange = \"amq.fanout\"\n";
+    assert_eq!(print(theirs), print(ours));
+    let both = "[[queue]]\nname = \"q\"\nmax_length = 7\nx-max-length = 8\n";
+    let text = refusal(&scratch, both);
+    assert!(text.contains("means the same as max_length"), "{text}");
+    let unknown = "[[exchange]]\nname = \"e\"\nx-max-length = 8\n";
+    let text = refusal(&scratch, unknown);
+    assert!(text.contains("exchange.max_length: unknown key"), "{text}");
+}
+
 #[test]
 fn exchanges_and_bindings_are_checked_as_the_broker_would() {
     let scratch = Scratch::new("routes");
@@ -423,9 +456,7 @@ fn keys_of_missing_features_are_accepted_and_reported_when_set() {
     lines.sort_unstable();
     assert_eq!(
         lines,
-        [
-            "qqd: [server]: not available in this build, without effect: ws_bind_addr",
-        ]
+        ["qqd: [server]: not available in this build, without effect: ws_bind_addr",]
     );
 }
 

@@ -19,4 +19,4 @@ pub use rows::{
     Alarm, ConnDetail, ConnRow, ExchangeRow, LinkRole, LinkRow, NodeStats, Page, Peeked,
     QueueDetail, QueueRow, Totals, Why,
 };
-pub use settings::{BadSetting, exchange_spec, queue_spec};
+pub use settings::{BadSetting, exchange_spec, field_of, queue_spec, word_of};

@@ -37,6 +37,20 @@ pub struct BadSetting {
     pub text: String,
 }
 
+/// The setting that a name of RabbitMQ's means.
+#[must_use]
+pub fn field_of(alias: &str) -> Option<&'static str> {
+    let found = ALIASES.iter().find(|(known, _)| *known == alias);
+    found.map(|(_, field)| *field)
+}
+
+/// The value that a word of RabbitMQ's means; other words mean themselves.
+#[must_use]
+pub fn word_of(text: &str) -> &str {
+    let found = OVERFLOWS.iter().find(|(known, _)| *known == text);
+    found.map_or(text, |(_, ours)| ours)
+}
+
 /// A queue of that name: `base` with these settings.
 ///
 /// # Errors
@@ -72,8 +86,7 @@ where
         _ => Map::new(),
     };
     for (written, value) in settings {
-        let alias = ALIASES.iter().find(|(alias, _)| *alias == written);
-        let field = alias.map_or(written.as_str(), |(_, field)| *field);
+        let field = field_of(&written).unwrap_or(written.as_str());
         if !all.contains_key(field) || field == "name" || field == "exclusive" {
             return Err(BadSetting {
                 text: unknown(&written, &all),
@@ -98,11 +111,8 @@ where
 }
 
 fn value_of(value: Value) -> Value {
-    let known = value
-        .as_str()
-        .and_then(|text| OVERFLOWS.iter().find(|(alias, _)| *alias == text));
-    match known {
-        Some((_, ours)) => Value::from(*ours),
+    match value.as_str() {
+        Some(text) => Value::from(word_of(text)),
         None => value,
     }
 }

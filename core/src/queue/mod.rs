@@ -206,10 +206,9 @@ impl Queue {
         self.spec.overflow == Overflow::DropHead || self.is_stream()
     }
 
-    /// Whether bodies may be left to the store. Those of a queue with priorities stay: which comes next is not known
-    /// ahead of its turn.
+    /// Whether bodies may be left to the store.
     pub(crate) fn can_page(&self) -> bool {
-        self.is_durable && self.spec.max_priority == 0
+        self.is_durable
     }
 
     /// Whether one more message of `payload_len` bytes would exceed the queue's limits.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use qq_core::admin::{field_of, word_of};
 use qq_core::broker::QueueSpec;
 use qq_core::route::{Exchanges, TableLimits};
 use toml::de::{DeTable, DeValue};
@@ -9,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::Origin;
 use super::key::Key;
 use super::load::{Loader, Source};
+use super::raw::Raw;
 use super::stream::Stream;
 use super::topology::{Binding, Exchange, Queue};
 
@@ -52,32 +54,38 @@ impl Loader {
         }
     }
 
-    /// Reads the entries of one table of the topology; returns the names of those that have no effect yet.
+    /// Reads the entries of one table of the topology.
     fn read_entries(
         &mut self,
         source: &Source,
         name: &str,
         mut keys: Vec<Key<'_>>,
         entries: &DeTable<'_>,
-    ) -> Vec<String> {
-        let mut later = Vec::new();
+    ) {
         for (key, value) in entries {
             let origin = source.origin(&key.span());
-            let entry: &str = key.get_ref();
-            self.read_key(name, &mut keys, entry, value, origin);
-            if keys
-                .iter()
-                .any(|known| known.name == entry && known.is_later)
-            {
-                later.push(entry.to_owned());
+            let written: &str = key.get_ref();
+            let (entry, text) = match field_of(written) {
+                Some(field) => translated(field, value.get_ref()),
+                None => (written, None),
+            };
+            if entry != written && entries.contains_key(entry) {
+                let text =
+                    format!("{name}.{written}: means the same as {entry}; one of them must go");
+                self.problem(origin, text);
+                continue;
             }
+            let raw = match &text {
+                Some(text) => Raw::Text(text),
+                None => Raw::Toml(value.get_ref()),
+            };
+            self.read_key(name, &mut keys, entry, raw, origin);
         }
-        later
     }
 
     fn read_queue(&mut self, source: &Source, origin: Origin, entries: &DeTable<'_>) {
         let mut queue = Queue::new(&self.config.defaults);
-        let later = self.read_entries(source, "queue", queue.keys(), entries);
+        self.read_entries(source, "queue", queue.keys(), entries);
         let name = queue.name.0.clone();
         if name.is_empty() {
             if !entries.contains_key("name") {
@@ -115,12 +123,6 @@ impl Loader {
             }
             return;
         }
-        if !later.is_empty() {
-            self.config.remarks.push(format!(
-                "{origin}: not available in this build, without effect: {} of queue {name:?}",
-                later.join(", ")
-            ));
-        }
         self.config.queues.push(queue);
     }
 
@@ -133,7 +135,13 @@ impl Loader {
                 continue;
             }
             let origin = source.origin(&key.span());
-            self.read_key(table, &mut stream.keys(), stream_key(entry), value, origin);
+            self.read_key(
+                table,
+                &mut stream.keys(),
+                stream_key(entry),
+                Raw::Toml(value.get_ref()),
+                origin,
+            );
         }
         let name = stream.name.0.clone();
         if name.is_empty() {
@@ -249,6 +257,21 @@ fn stream_key(name: &str) -> &str {
         "x-max-age" => "max_age",
         other => other,
     }
+}
+
+/// A setting under a name of RabbitMQ's: our name, and the value in our words where it has others. Its times are
+/// milliseconds.
+fn translated(field: &'static str, value: &DeValue<'_>) -> (&'static str, Option<String>) {
+    let time = field.strip_suffix("_ms");
+    let text = match value {
+        DeValue::Integer(number) if time.is_some() => {
+            let number = i64::from_str_radix(number.as_str(), number.radix());
+            number.ok().map(|ms| format!("{ms}ms"))
+        }
+        DeValue::String(text) if field == "overflow" => Some(word_of(text).to_owned()),
+        _ => None,
+    };
+    (time.unwrap_or(field), text)
 }
 
 /// The first key whose value differs between two tables of the same keys.

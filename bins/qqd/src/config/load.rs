@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::declare::TOPOLOGY;
@@ -136,7 +135,7 @@ impl Loader {
                                 section.name,
                                 &mut section.keys,
                                 key.get_ref(),
-                                value,
+                                Raw::Toml(value.get_ref()),
                                 origin,
                             );
                         }
@@ -192,7 +191,7 @@ impl Loader {
         table: &str,
         keys: &mut [Key<'_>],
         name: &str,
-        value: &Spanned<DeValue<'_>>,
+        raw: Raw<'_>,
         origin: Origin,
     ) {
         let Some(key) = keys.iter_mut().find(|key| key.name == name) else {
@@ -209,7 +208,6 @@ impl Loader {
             self.problem(origin, format!("{table}.{name}: unknown key; {hint}"));
             return;
         };
-        let raw = Raw::Toml(value.get_ref());
         match key.slot.read(raw) {
             Ok(()) => {
                 self.origins.insert(format!("{table}.{name}"), origin);
