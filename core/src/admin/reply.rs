@@ -7,6 +7,7 @@ use super::{
     QueueRow, Why,
 };
 use crate::route::BindingSpec;
+use crate::schema::{SchemaRefused, SchemaVersion};
 use crate::vocab::Refusal;
 
 /// The answer to a [`super::Request`]. What changed something is answered when the change is safe.
@@ -84,6 +85,14 @@ pub enum Reply {
     Links(Page<LinkRow>),
     /// To `Link`.
     Link(Box<LinkRow>),
+    /// To `Schemas` and `SchemaVersions`.
+    Schemas(Vec<Arc<SchemaVersion>>),
+    /// To `Schema` and `RegisterSchema`.
+    Schema(Arc<SchemaVersion>),
+    /// To `RegisterSchema`: nothing was registered.
+    SchemaRefused(Box<SchemaRefused>),
+    /// To `DeleteSchema`: so many versions are gone.
+    SchemaDeleted(usize),
     /// To `Import`.
     Imported(Imported),
     /// It exists with other settings.

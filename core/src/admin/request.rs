@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Definitions;
 use crate::broker::QueueSpec;
 use crate::route::{BindingSpec, ExchangeSpec};
+use crate::schema::Candidate;
 use crate::vocab::{ConnId, Message, Port};
 
 /// Messages that one look at a queue shows at most.
@@ -192,6 +193,30 @@ pub enum Request {
         /// Which.
         port: Port,
     },
+    /// The newest version of the schema of every subject.
+    Schemas,
+    /// One version of a schema.
+    Schema {
+        /// Its subject: the queue, as a rule.
+        subject: String,
+        /// Which; 0 is the newest.
+        version: u32,
+    },
+    /// All kept versions of a schema.
+    SchemaVersions {
+        /// Its subject.
+        subject: String,
+    },
+    /// Make a version of a schema, which was compiled before (see [`crate::schema::Schema::compile`]).
+    RegisterSchema {
+        /// What it is.
+        candidate: Box<Candidate>,
+    },
+    /// Delete a schema with all its versions.
+    DeleteSchema {
+        /// Its subject.
+        subject: String,
+    },
     /// Make what is missing of a topology. One conflict, and nothing is made.
     Import {
         /// What is to be there.
@@ -212,6 +237,9 @@ impl Request {
                 | Self::Exchange { .. }
                 | Self::Bindings { .. }
                 | Self::Peek { .. }
+                | Self::Schemas
+                | Self::Schema { .. }
+                | Self::SchemaVersions { .. }
                 | Self::Message { .. }
                 | Self::Connections { .. }
                 | Self::Connection { .. }

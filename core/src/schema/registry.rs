@@ -280,15 +280,19 @@ impl Registry {
             .map_or(&[], |known| &known.versions)
     }
 
+    /// The newest version of every subject, by the bytes of their names.
+    pub fn newest(&self) -> impl Iterator<Item = &Arc<SchemaVersion>> {
+        self.subjects
+            .values()
+            .filter_map(|known| known.versions.last())
+    }
+
     /// All subjects, by the bytes of their names.
     pub fn list(&self) -> impl Iterator<Item = SchemaSummary> {
-        self.subjects.iter().filter_map(|(subject, known)| {
-            let newest = known.versions.last()?;
-            Some(SchemaSummary {
-                subject: subject.clone(),
-                version: newest.version,
-                message_type: newest.message_type.clone(),
-            })
+        self.newest().map(|newest| SchemaSummary {
+            subject: newest.subject.clone(),
+            version: newest.version,
+            message_type: newest.message_type.clone(),
         })
     }
 }

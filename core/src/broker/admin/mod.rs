@@ -115,7 +115,38 @@ impl Broker {
             }
             Request::Link { conn, port } => self.manage_link(now, asker, conn, port),
             Request::CloseLink { conn, port } => self.manage_close_link(now, conn, port),
+            Request::Schemas => {
+                let all = self.schemas.newest().cloned();
+                read(Reply::Schemas(all.collect()))
+            }
+            Request::Schema { subject, version } => {
+                let found = self.schemas.version(&subject, version).cloned();
+                let found = found.ok_or_else(|| missing("schema", &subject))?;
+                read(Reply::Schema(found))
+            }
+            Request::SchemaVersions { subject } => {
+                self.known_schema(&subject)?;
+                read(Reply::Schemas(self.schemas.history(&subject).to_vec()))
+            }
+            Request::RegisterSchema { candidate } => {
+                Ok(match self.register_schema(now, *candidate) {
+                    Ok(record) => Done::Changed(Reply::Schema(record)),
+                    Err(refused) => Done::Read(Reply::SchemaRefused(Box::new(refused))),
+                })
+            }
+            Request::DeleteSchema { subject } => {
+                self.known_schema(&subject)?;
+                let versions = self.delete_schema(&subject);
+                Ok(Done::Changed(Reply::SchemaDeleted(versions)))
+            }
             Request::Import { definitions } => self.manage_import(&definitions),
+        }
+    }
+
+    fn known_schema(&self, subject: &str) -> Result<(), Refusal> {
+        match self.schemas.history(subject) {
+            [] => Err(missing("schema", subject)),
+            _ => Ok(()),
         }
     }
 

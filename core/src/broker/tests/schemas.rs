@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::harness::*;
+use crate::admin::{PublishTo, Reply, Request};
 use crate::broker::QueueSpec;
 use crate::route::BindingSpec;
 use crate::schema::{Candidate, Schema, SchemaMode, Source, Unfit};
@@ -245,4 +246,56 @@ fn a_transaction_with_a_message_that_does_not_fit_can_only_be_rolled_back() {
         matches!(&told[..], [Notice::Discharged { fault: Some(fault), .. }] if fault.reason == Reason::Undecodable),
         "{told:?}"
     );
+}
+
+#[test]
+fn operators_register_find_and_delete_schemas_and_publish_what_fits() {
+    let mut rig = Rig::with_q();
+    let missing = |reply: Reply| match reply {
+        Reply::Refused(refusal) => refusal.reason == Reason::NotFound,
+        _ => false,
+    };
+    let subject = || "q".to_owned();
+    let (first, all) = (
+        Request::Schema {
+            subject: subject(),
+            version: 0,
+        },
+        Request::Schemas,
+    );
+    assert!(missing(rig.manage(first.clone())));
+    assert!(missing(
+        rig.manage(Request::DeleteSchema { subject: subject() })
+    ));
+    for version in [1, 2] {
+        let candidate = Box::new(candidate("q"));
+        let reply = rig.manage(Request::RegisterSchema { candidate });
+        assert!(matches!(reply, Reply::Schema(record) if record.version == version));
+    }
+    let mut bad = candidate("q");
+    let text = TEXT.replace("string name", "int32 name");
+    bad.schema = Arc::new(Schema::compile(&Source::Text(text), "M").expect("it is one"));
+    let reply = rig.manage(Request::RegisterSchema {
+        candidate: Box::new(bad),
+    });
+    assert!(matches!(reply, Reply::SchemaRefused(refused) if refused.findings.len() == 1));
+    let versions = |reply: Reply| match reply {
+        Reply::Schemas(all) => all.iter().map(|record| record.version).collect(),
+        _ => Vec::new(),
+    };
+    assert_eq!(versions(rig.manage(all)), [2]);
+    let history = Request::SchemaVersions { subject: subject() };
+    assert_eq!(versions(rig.manage(history)), [1, 2]);
+    let mut publish = |body: &[u8]| {
+        let to = PublishTo::Queue("q".to_owned());
+        let message = with(body);
+        rig.manage(Request::Publish { to, message })
+    };
+    assert_eq!(publish(RIGHT), Reply::Published { is_routed: true });
+    assert!(
+        matches!(publish(WRONG), Reply::Refused(refusal) if refusal.reason == Reason::Undecodable)
+    );
+    let reply = rig.manage(Request::DeleteSchema { subject: subject() });
+    assert_eq!(reply, Reply::SchemaDeleted(2));
+    assert!(missing(rig.manage(first)));
 }

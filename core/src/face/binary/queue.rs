@@ -3,14 +3,16 @@
 use qq_proto_binary::connection::ReplyTo;
 use qq_proto_binary::error::{ErrorCode, text};
 use qq_proto_binary::message::{
-    ExtendVisibilityResponse, Overflow as WireOverflow, QueueDeclareRequest, QueueDeclareResponse,
-    QueueDeleteRequest, QueueDeleteResponse, QueueInfo, QueueKind, QueueListResponse,
-    QueuePurgeRequest, QueuePurgeResponse, QueueStatsRequest, QueueStatsResponse,
+    ExtendVisibilityResponse, FailurePolicy as WireFailurePolicy, Overflow as WireOverflow,
+    QueueDeclareRequest, QueueDeclareResponse, QueueDeleteRequest, QueueDeleteResponse, QueueInfo,
+    QueueKind, QueueListResponse, QueuePurgeRequest, QueuePurgeResponse, QueueStatsRequest,
+    QueueStatsResponse,
 };
 use qq_proto_binary::reply::Reply;
 
 use super::{BinaryFace, refusal, schema};
-use crate::broker::{Backoff, Overflow, QueueSpec};
+use crate::broker::{Backoff, FailurePolicy, Overflow, PRIORITY_LEVELS_MAX, QueueSpec};
+use crate::schema::SchemaMode;
 use crate::vocab::{Answer, Ask, AskId, Command};
 
 /// Who waits for the answer to a question.
@@ -154,37 +156,50 @@ impl BinaryFace {
 ///
 /// # Errors
 /// The setting that this broker does not offer.
-fn spec_of(defaults: &QueueSpec, declare: QueueDeclareRequest) -> Result<QueueSpec, &'static str> {
+fn spec_of(
+    defaults: &QueueSpec,
+    mut declare: QueueDeclareRequest,
+) -> Result<QueueSpec, &'static str> {
     let overflow = match WireOverflow::try_from(declare.overflow) {
         Ok(WireOverflow::Unspecified) => defaults.overflow,
         Ok(WireOverflow::Reject) => Overflow::Reject,
         Ok(WireOverflow::DropHead) => Overflow::DropHead,
-        Ok(WireOverflow::RejectDlx) | Err(_) => return Err("this `overflow`"),
+        Ok(WireOverflow::RejectDlx) => Overflow::RejectDlx,
+        Err(_) => return Err("this `overflow`"),
     };
+    let failure_policy = match WireFailurePolicy::try_from(declare.failure_policy) {
+        Ok(WireFailurePolicy::Unspecified) => defaults.failure_policy,
+        Ok(WireFailurePolicy::Dlq) => FailurePolicy::Dlq,
+        Ok(WireFailurePolicy::Drop) => FailurePolicy::Drop,
+        Ok(WireFailurePolicy::Infinite) => FailurePolicy::Infinite,
+        Err(_) => return Err("this `failure_policy`"),
+    };
+    let schema_mode = match declare.arguments.remove("schema_mode").as_deref() {
+        None => defaults.schema_mode,
+        Some("permissive") => Some(SchemaMode::Permissive),
+        Some("strict") => Some(SchemaMode::Strict),
+        Some(_) => return Err("this `schema_mode`"),
+    };
+    let schema = declare.arguments.remove("schema");
     let unoffered = [
-        (declare.expires_ms > 0, "`expires_ms`"),
-        (declare.priority_max > 0, "`priority_max`"),
-        (declare.deliveries_max.is_some(), "`deliveries_max`"),
-        (declare.failure_policy != 0, "`failure_policy`"),
         (
-            !declare.dead_letter_exchange.is_empty(),
-            "`dead_letter_exchange`",
-        ),
-        (
-            !declare.dead_letter_routing_key.is_empty(),
-            "`dead_letter_routing_key`",
+            declare.priority_max > u32::from(PRIORITY_LEVELS_MAX),
+            "a `priority_max` above 32",
         ),
         (
             !declare.retry_backoff_factor_percent.is_multiple_of(100),
             "a `retry_backoff_factor_percent` that is no multiple of 100",
         ),
-        (!declare.arguments.is_empty(), "`arguments`"),
+        (
+            !declare.arguments.is_empty(),
+            "`arguments` other than `schema` and `schema_mode`",
+        ),
     ];
     if let Some((_, what)) = unoffered.into_iter().find(|(is_asked, _)| *is_asked) {
         return Err(what);
     }
     if declare.kind == QueueKind::Stream as i32 {
-        return stream_of(declare);
+        return stream_of(declare, schema, schema_mode);
     }
     let has_backoff = declare.retry_backoff_min_ms > 0
         || declare.retry_backoff_max_ms > 0
@@ -200,6 +215,19 @@ fn spec_of(defaults: &QueueSpec, declare: QueueDeclareRequest) -> Result<QueueSp
     });
     Ok(QueueSpec {
         name: declare.queue,
+        expires_ms: given(declare.expires_ms).or(defaults.expires_ms),
+        max_priority: match declare.priority_max {
+            0 => defaults.max_priority,
+            levels => u8::try_from(levels).unwrap_or(PRIORITY_LEVELS_MAX),
+        },
+        max_deliveries: declare.deliveries_max.unwrap_or(defaults.max_deliveries),
+        failure_policy,
+        dead_letter_exchange: named(declare.dead_letter_exchange)
+            .or_else(|| defaults.dead_letter_exchange.clone()),
+        dead_letter_routing_key: named(declare.dead_letter_routing_key)
+            .or_else(|| defaults.dead_letter_routing_key.clone()),
+        schema: schema.or_else(|| defaults.schema.clone()),
+        schema_mode,
         durable: declare.durable.unwrap_or(defaults.durable),
         exclusive: declare.exclusive,
         auto_delete: declare.auto_delete,
@@ -216,6 +244,10 @@ fn spec_of(defaults: &QueueSpec, declare: QueueDeclareRequest) -> Result<QueueSp
     })
 }
 
+fn named(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
 fn given(value: u64) -> Option<u64> {
     (value > 0).then_some(value)
 }
@@ -224,10 +256,23 @@ fn given(value: u64) -> Option<u64> {
 ///
 /// # Errors
 /// The setting that this broker does not offer.
-fn stream_of(declare: QueueDeclareRequest) -> Result<QueueSpec, &'static str> {
+fn stream_of(
+    declare: QueueDeclareRequest,
+    schema: Option<String>,
+    schema_mode: Option<SchemaMode>,
+) -> Result<QueueSpec, &'static str> {
     let drops_head = [WireOverflow::Unspecified, WireOverflow::DropHead];
     if !WireOverflow::try_from(declare.overflow).is_ok_and(|asked| drops_head.contains(&asked)) {
         return Err("an `overflow` of streams other than DROP_HEAD");
+    }
+    let is_of_queues = declare.expires_ms > 0
+        || declare.priority_max > 0
+        || declare.deliveries_max.is_some()
+        || declare.failure_policy != 0
+        || !declare.dead_letter_exchange.is_empty()
+        || !declare.dead_letter_routing_key.is_empty();
+    if is_of_queues {
+        return Err("expiry, priorities, limits of attempts and dead letters of streams");
     }
     Ok(QueueSpec {
         durable: declare.durable.unwrap_or(true),
@@ -238,6 +283,8 @@ fn stream_of(declare: QueueDeclareRequest) -> Result<QueueSpec, &'static str> {
         max_bytes: given(declare.bytes_max),
         max_age_ms: given(declare.age_max_ms),
         lock_timeout_ms: given(declare.lock_timeout_ms),
+        schema,
+        schema_mode,
         ..QueueSpec::stream(declare.queue)
     })
 }

@@ -261,3 +261,29 @@ fn a_call_is_checked_both_ways() {
         }
     }
 }
+
+#[test]
+fn a_declaration_can_name_a_schema_and_a_mode() {
+    let mut bench = Bench::new();
+    let a = bench.connect();
+    let declare = |queue: &str, mode: &str| {
+        let arguments = [("schema", "shared"), ("schema_mode", mode)];
+        Request::QueueDeclare(Box::new(QueueDeclareRequest {
+            queue: queue.to_owned(),
+            arguments: arguments
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            ..QueueDeclareRequest::default()
+        }))
+    };
+    assert_eq!(bench.refusal(a, &declare("a", "loose")).0, 1);
+    bench.ask(a, &declare("a", "strict")).expect("made");
+    bench.ask(a, &declare("b", "permissive")).expect("made");
+    assert_eq!(bench.refusal(a, &publish("a", WRONG)).0, 7);
+    bench.ask(a, &publish("b", WRONG)).expect("no schema yet");
+    register(&mut bench, a, registration("shared", EVENT));
+    for queue in ["a", "b"] {
+        assert_eq!(bench.refusal(a, &publish(queue, WRONG)).0, 5);
+        bench.ask(a, &publish(queue, RIGHT)).expect("it is one");
+    }
+}
