@@ -71,6 +71,7 @@ impl Bench {
             unanswered_bytes_max: 1 << 20,
             consumers_max: 4,
             prefetch_max: 100,
+            member_timeout_ms: 10_000,
             lock_timeout_ms: 30_000,
             queue_spec: QueueSpec::new(""),
             authenticate: Arc::new(|_| LoginAnswer::Accepted),

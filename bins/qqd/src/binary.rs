@@ -18,6 +18,8 @@ const CONSUMERS_MAX: usize = 1_024;
 const PREFETCH_MAX: u32 = 10_000;
 /// After how long a delivery without an answer returns, where its consumer says nothing.
 const LOCK_TIMEOUT_MS: u64 = 30_000;
+/// After how long without a sign of life a member of a consumer group loses its membership, as the protocol says.
+const MEMBER_TIMEOUT_MS: u64 = 10_000;
 
 /// Makes the faces of the QWER-Q listener. `seed` is a number that no peer can guess.
 pub(crate) fn binary_factory(config: &Config, tokens: SharedTokens, seed: u64) -> FaceFactory {
@@ -48,6 +50,7 @@ pub(crate) fn binary_factory(config: &Config, tokens: SharedTokens, seed: u64) -
         unanswered_bytes_max: limits.unanswered_bytes_max.to(),
         consumers_max: limits.links_max.to::<usize>().min(CONSUMERS_MAX),
         prefetch_max: PREFETCH_MAX,
+        member_timeout_ms: MEMBER_TIMEOUT_MS,
         lock_timeout_ms: LOCK_TIMEOUT_MS,
         queue_spec: config.auto_create_spec(),
         authenticate: Arc::new(move |login: &Login<'_>| {

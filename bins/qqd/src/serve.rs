@@ -174,6 +174,7 @@ fn broker_config(config: &Config) -> BrokerConfig {
         },
         queues: config.queue_specs(),
         exchanges: config.exchange_specs(),
+        groups: config.group_specs(),
         bindings: config.binding_specs(),
         auto_create_queues: config.defaults.auto_create_queues,
         auto_create_except: config.defaults.auto_create_except.0.clone(),

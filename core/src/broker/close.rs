@@ -122,12 +122,20 @@ impl Broker {
         if queue.is_outlived() {
             self.outlived.push((slot, queue.id));
         }
+        if let Some(source) = self.source_of_group(slot) {
+            // The members of its groups use a queue as well.
+            self.idle.push(source);
+            self.outlived.push(source);
+        }
     }
 
     /// Deletes the queues whose time has come.
     pub(super) fn delete_outlived(&mut self, at: Clock) {
         while let Some((slot, id)) = self.outlived.pop() {
-            if self.is_queue(slot, id) && self.queues[slot].is_outlived() {
+            if self.is_queue(slot, id)
+                && self.queues[slot].is_outlived()
+                && !self.has_group_members(slot)
+            {
                 self.delete_slot(at, slot);
             }
         }
@@ -149,6 +157,7 @@ impl Broker {
     }
 
     pub(super) fn delete_slot(&mut self, at: Clock, slot: usize) -> usize {
+        self.delete_groups(at, slot);
         let queue = &self.queues[slot];
         let refusal = Refusal {
             reason: Reason::Deleted,
@@ -184,6 +193,7 @@ impl Broker {
 
     /// Forgets a queue without ports and its messages; returns how many there were.
     pub(super) fn apply_deleted(&mut self, slot: usize) -> usize {
+        self.unlink_group(slot);
         let queue = self.queues.remove(slot);
         self.tally.gone.add(&queue.totals);
         self.wake_jobs(queue.id);

@@ -109,6 +109,7 @@ impl Broker {
         envelope.delivery_count = 0;
         envelope.wishes = None;
         let mut targets = self.decide_grave(source, &body, at);
+        self.with_groups_of(&mut targets);
         targets.retain(|target| {
             let is_round = deaths.is_round(&self.queues[*target].spec.name);
             self.tally.dropped += u64::from(is_round);
@@ -247,7 +248,10 @@ impl Broker {
     /// The dead-letter queue of a queue; made when there is none. The limit of queues does not hold for it, since there
     /// is one for each of them at most.
     fn own_grave(&mut self, source: &QueueSpec) -> usize {
-        let name = format!("{}{SUFFIX}", source.name);
+        let name = match &source.group_of {
+            Some(of) => format!("{}.{}{SUFFIX}", of.queue, of.name),
+            None => format!("{}{SUFFIX}", source.name),
+        };
         match self.queue_names.get(name.as_str()) {
             Some(slot) => *slot,
             None => self.make_queue_beyond(QueueSpec::for_dead_letters_of(source, name), None),

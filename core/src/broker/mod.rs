@@ -23,6 +23,7 @@ mod exchange;
 mod fanout;
 mod filtered;
 mod gate;
+mod group;
 mod keyed;
 mod lock;
 mod open;
@@ -47,8 +48,8 @@ mod tests;
 pub use api::{Action, Event, Now};
 pub use counters::{Counters, QueueCounters};
 pub use spec::{
-    Backoff, BrokerConfig, FailurePolicy, Limits, Overflow, PRIORITY_LEVELS_MAX, Paging, QueueKind,
-    QueueSpec,
+    Backoff, BrokerConfig, FailurePolicy, GroupSpec, Limits, Overflow, PRIORITY_LEVELS_MAX, Paging,
+    QueueKind, QueueSpec,
 };
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -109,6 +110,8 @@ pub struct Broker {
     outlived: Vec<(usize, QueueId)>,
     /// Queues whose time without use begins in this inbox, perhaps.
     idle: Vec<(usize, QueueId)>,
+    /// Consumer groups of all queues.
+    groups: usize,
     /// Named readers of streams whose positions are to be stored: slot and serial number.
     readers: Vec<(usize, u64)>,
     /// Messages whose ordering keys became free in this inbox.
@@ -178,6 +181,7 @@ impl Broker {
             looks_left: 0,
             outlived: Vec::new(),
             idle: Vec::new(),
+            groups: 0,
             readers: Vec::new(),
             freed: Vec::new(),
             dedup_keys: 0,

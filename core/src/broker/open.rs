@@ -265,7 +265,14 @@ impl Broker {
                 self.find_subscription(spec.key.as_ref(), &spec.subscription)?
             }
             other => {
-                let slot = self.resolve_queue(conn, port, other.clone())?;
+                let slot = match other {
+                    Address::Group {
+                        queue,
+                        name,
+                        may_make_queue,
+                    } => self.resolve_group(conn, port, queue, name, *may_make_queue)?,
+                    other => self.resolve_queue(conn, port, other.clone())?,
+                };
                 let queue = &self.queues[slot];
                 let opened = ConsumerOpened {
                     kind: NodeKind::Queue,
@@ -304,6 +311,13 @@ impl Broker {
             }
             Address::Dynamic { lifetime } => return self.make_dynamic(conn, port, lifetime),
             Address::Exchange { name, .. } => return Err(no_exchange(&name)),
+            Address::Group { .. } => {
+                let text = "a group gets its messages from its queue: send to that".to_owned();
+                return Err(Refusal {
+                    reason: Reason::Invalid,
+                    text,
+                });
+            }
             Address::Anonymous | Address::Subscription => {
                 let text = "an address is missing".to_owned();
                 return Err(Refusal {
@@ -364,6 +378,33 @@ impl Broker {
         self.config.auto_create_queues
             && !excepted.any(|beginning| name.starts_with(beginning.as_str()))
             && !QueueSpec::is_reserved(name)
+    }
+
+    /// The queue of a consumer group, made when there is none.
+    fn resolve_group(
+        &mut self,
+        conn: usize,
+        port: Port,
+        queue: &str,
+        group: &str,
+        may_make_queue: bool,
+    ) -> Result<usize, Refusal> {
+        QueueSpec::check_name(group)?;
+        let name = queue.to_owned();
+        let source = if self.queue_names.contains_key(queue) || !may_make_queue {
+            self.resolve_queue(conn, port, Address::Queue(name))?
+        } else {
+            // Whoever makes it reads it by groups: nobody would take what else it kept.
+            let spec = QueueSpec {
+                name,
+                exclusive: false,
+                groups_only: true,
+                ..self.config.auto_create_spec.clone()
+            };
+            let id = self.declare_queue(spec, None)?;
+            self.queue_slots[&id]
+        };
+        self.join_group(source, group)
     }
 
     /// Makes a queue for a face whose protocol knows no declaration before use.

@@ -54,8 +54,7 @@ impl Broker {
         });
         self.publisher = Some(self.conns.conn(conn).id);
         let taken = match decided {
-            Ok(Route::One(queue)) => self.enqueue(now, at, queue, message),
-            Ok(Route::Many) => self.enqueue_all(now, at, &message),
+            Ok(route) => self.put(now, at, route, message),
             Err(verdict) => Err(verdict),
         };
         self.publisher = None;
@@ -79,6 +78,21 @@ impl Broker {
         };
         if self.producers[slot].answer(ticket, producer_verdict, &mut self.conns) {
             self.runs.push(slot);
+        }
+    }
+
+    /// Puts a message where it goes, and into the groups there, if it fits everywhere.
+    #[inline]
+    pub(super) fn put(
+        &mut self,
+        now: Now,
+        at: Clock,
+        route: Route,
+        message: Arc<Message>,
+    ) -> Result<Taken, Verdict> {
+        match self.with_groups(route) {
+            Route::One(queue) => self.enqueue(now, at, queue, message),
+            Route::Many => self.enqueue_all(now, at, &message),
         }
     }
 

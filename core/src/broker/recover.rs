@@ -146,6 +146,7 @@ impl Broker {
     /// [`super::BrokerConfig::check`]) or exists with other fields is logged and left as it is.
     pub fn recovered(&mut self, now: Now) {
         let at = now.clock();
+        self.link_groups();
         let slots: Vec<usize> = self.queues.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
             let backlog = &mut self.queues[slot].backlog;
@@ -173,6 +174,9 @@ impl Broker {
         }
         for spec in self.config.queues.clone() {
             refusals.extend(self.declare_queue(spec, None).err());
+        }
+        for spec in self.config.groups.clone() {
+            refusals.extend(self.declare_group(&spec).err());
         }
         for spec in self.config.bindings.clone() {
             refusals.extend(self.bind(spec, None).err());

@@ -86,7 +86,10 @@ impl Broker {
                 }
                 return self.route_by_name(conn, producer, &name, false, Some(to));
             }
-            Address::Anonymous | Address::Subscription | Address::Dynamic { .. } => {
+            Address::Anonymous
+            | Address::Subscription
+            | Address::Group { .. }
+            | Address::Dynamic { .. } => {
                 return Err(invalid());
             }
         };

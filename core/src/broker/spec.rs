@@ -56,6 +56,16 @@ impl Default for Backoff {
     }
 }
 
+/// A consumer group: a named set of consumers of a queue that shares one copy of every message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSpec {
+    /// The queue whose messages it gets.
+    pub queue: String,
+    /// Its name, 1 to 255 bytes of UTF-8 without control characters.
+    pub name: String,
+}
+
 /// What a name of the queues' namespace stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -139,6 +149,12 @@ pub struct QueueSpec {
     /// Whether messages may do without a schema; none = as the broker's configuration says.
     #[serde(default)]
     pub schema_mode: Option<SchemaMode>,
+    /// Once it has consumer groups, they alone get its messages.
+    #[serde(default)]
+    pub groups_only: bool,
+    /// Only of the queue that a consumer group is; the broker sets it.
+    #[serde(default)]
+    pub group_of: Option<Box<GroupSpec>>,
 }
 
 fn yes() -> bool {
@@ -180,6 +196,8 @@ impl QueueSpec {
             dedup_window_ms: dedup_window_ms(),
             schema: None,
             schema_mode: None,
+            groups_only: false,
+            group_of: None,
         }
     }
 }
@@ -280,6 +298,8 @@ pub struct BrokerConfig {
     pub exchanges: Vec<ExchangeSpec>,
     /// Bindings that exist from the start.
     pub bindings: Vec<BindingSpec>,
+    /// Consumer groups that exist from the start; their queues stand above.
+    pub groups: Vec<GroupSpec>,
     /// Make a queue for an unknown name on attach.
     pub auto_create_queues: bool,
     /// Names with one of these beginnings are never made on attach.

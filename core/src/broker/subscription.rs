@@ -304,7 +304,7 @@ pub(super) fn kept_name(
 }
 
 /// Writes what cannot be mistaken for a divider: letters, digits, `-` and `_` as they are, the rest percent-encoded.
-fn escape(text: &[u8], out: &mut String) {
+pub(super) fn escape(text: &[u8], out: &mut String) {
     for byte in text {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') {
             out.push(char::from(*byte));

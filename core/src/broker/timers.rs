@@ -48,7 +48,11 @@ impl Broker {
             left = left.saturating_sub(due.len());
             self.release_due(at, slot, due);
             self.forget_keys(at, slot);
-            if self.queues[slot].idle_ms <= at.mono_ms {
+            if self.queues[slot].idle_ms <= at.mono_ms && self.has_group_members(slot) {
+                // The last of them begins the time anew.
+                self.queues[slot].idle_ms = NEVER_MS;
+                self.arm(slot);
+            } else if self.queues[slot].idle_ms <= at.mono_ms {
                 left = left.saturating_sub(1);
                 self.delete_slot(at, slot);
             } else {
@@ -71,8 +75,8 @@ impl Broker {
             if !self.is_queue(slot, id) {
                 continue;
             }
+            let is_idle = self.queues[slot].consumers.is_empty() && !self.has_group_members(slot);
             let queue = &mut self.queues[slot];
-            let is_idle = queue.consumers.is_empty();
             queue.idle_ms = match queue.spec.expires_ms {
                 Some(expires_ms) if is_idle => now.mono_ms_up().saturating_add(expires_ms),
                 _ => NEVER_MS,

@@ -97,6 +97,8 @@ impl QueueSpec {
             max_length: self.max_length,
             max_bytes: self.max_bytes,
             max_age_ms: self.max_age_ms,
+            schema: self.schema.clone(),
+            schema_mode: self.schema_mode,
             ..Self::stream(self.name.clone())
         };
         if self.max_age_ms == Some(0) {
@@ -153,6 +155,8 @@ impl QueueSpec {
             ),
             ("schema", self.schema == other.schema),
             ("schema_mode", self.schema_mode == other.schema_mode),
+            ("groups_only", self.groups_only == other.groups_only),
+            ("group_of", self.group_of == other.group_of),
         ]
         .into_iter()
         .find_map(|(field, is_same)| (!is_same).then_some(field))

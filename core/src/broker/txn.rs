@@ -84,7 +84,7 @@ impl Broker {
         };
         let decided = decided.and_then(|route| {
             self.vet(route, RuleId::NONE, &message)?;
-            Ok(route)
+            Ok(self.with_groups(route))
         });
         let key = (self.conns.conn(conn).id, txn);
         let verdict = match decided {

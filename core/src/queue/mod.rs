@@ -34,6 +34,7 @@ use smallvec::SmallVec;
 use crate::admin::Totals;
 use crate::broker::{Overflow, QueueSpec};
 use crate::planted::{Bug, is_planted};
+use crate::route::QueueRef;
 use crate::schema::Rule;
 use crate::store::BatchId;
 use crate::vocab::{Cause, ConnId, Envelope, LifetimePolicy, Message, Port, QueueId};
@@ -104,6 +105,8 @@ pub(crate) struct Queue {
     pub(crate) doomed_span: Option<Span>,
     /// Since the start.
     pub(crate) totals: Totals,
+    /// The queues of its consumer groups.
+    pub(crate) groups: Vec<QueueRef>,
     /// Only of streams: when what arrived.
     pub(crate) marks: Marks,
     /// Only of streams: the positions that named readers go on at.
@@ -162,6 +165,7 @@ impl Queue {
             doomed: BTreeMap::new(),
             doomed_span: None,
             totals: Totals::default(),
+            groups: Vec::new(),
             marks: Marks::default(),
             offsets: BTreeMap::new(),
         }

@@ -3,7 +3,7 @@
 use crate::vocab::{Address, Reason, Refusal};
 
 impl Address {
-    /// Reads `NAME`, `/queues/NAME`, `/streams/NAME`, `/exchanges/NAME` and `/exchanges/NAME/KEY`, each also behind
+    /// Reads `NAME`, `/queues/NAME`, `/queues/NAME/groups/GROUP`, `/streams/NAME`, `/exchanges/NAME` and `/exchanges/NAME/KEY`, each also behind
     /// `scheme://host`. The parts of path forms are percent-encoded; a plain name is taken as it is.
     ///
     /// # Errors
@@ -21,6 +21,13 @@ impl Address {
             _ => text,
         };
         if let Some(name) = path.strip_prefix("/queues/") {
+            if let Some((queue, group)) = name.split_once("/groups/") {
+                return Ok(Self::Group {
+                    queue: single(text, queue)?,
+                    name: single(text, group)?,
+                    may_make_queue: false,
+                });
+            }
             return Ok(Self::Queue(single(text, name)?));
         }
         if let Some(name) = path.strip_prefix("/streams/") {
@@ -124,6 +131,14 @@ mod tests {
             ("/queues/q1", Address::Queue("q1".to_owned())),
             ("/queues/a%2Fb%20%c3%A4", Address::Queue("a/b ä".to_owned())),
             ("/streams/s", Address::Stream("s".to_owned())),
+            (
+                "/queues/a%2Fb/groups/g%20h",
+                Address::Group {
+                    queue: "a/b".to_owned(),
+                    name: "g h".to_owned(),
+                    may_make_queue: false,
+                },
+            ),
             ("/exchanges/amq.topic", exchange("amq.topic", None)),
             (
                 "/exchanges/amq.topic/a.b",
@@ -152,6 +167,9 @@ mod tests {
             "/queues/",
             "/streams/",
             "/queues/a/b",
+            "/queues/a/groups/",
+            "/queues//groups/g",
+            "/queues/a/groups/g/h",
             "/queues/%",
             "/queues/%2",
             "/queues/%zz",

@@ -9,6 +9,15 @@ pub enum Address {
     Queue(String),
     /// A queue, made with the settings for queues that nobody declared when there is none.
     QueueOrNew(String),
+    /// `/queues/NAME/groups/GROUP`: a consumer group of a queue, made when there is none.
+    Group {
+        /// The queue.
+        queue: String,
+        /// The group.
+        name: String,
+        /// The queue as well is made when there is none.
+        may_make_queue: bool,
+    },
     /// `/streams/NAME`
     Stream(String),
     /// A stream, made when there is none.

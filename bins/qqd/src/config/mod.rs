@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 #[cfg(feature = "sqlite")]
 use std::path::PathBuf;
 
-use qq_core::broker::QueueSpec;
+use qq_core::broker::{GroupSpec, QueueSpec};
 use qq_core::route::{BindingSpec, ExchangeSpec};
 
 use key::Section;
@@ -118,6 +118,11 @@ impl Config {
         queues
             .chain(self.streams.iter().map(Stream::spec))
             .collect()
+    }
+
+    /// The consumer groups that exist from the start.
+    pub(crate) fn group_specs(&self) -> Vec<GroupSpec> {
+        self.queues.iter().flat_map(Queue::group_specs).collect()
     }
 
     /// The exchanges that exist from the start.

@@ -1,6 +1,6 @@
 //! `[[queue]]`, `[[exchange]]` and `[[binding]]`: what exists from the start.
 
-use qq_core::broker::{Backoff, FailurePolicy, Overflow, QueueSpec};
+use qq_core::broker::{Backoff, FailurePolicy, GroupSpec, Overflow, QueueSpec};
 use qq_core::route::{self, BindingSpec, Datum, ExchangeKind, ExchangeSpec};
 use qq_core::schema::SchemaMode;
 use toml::de::DeValue;
@@ -9,7 +9,7 @@ use super::amount::{Size, Span, parse_span_ms, show_span};
 use super::key::Key;
 use super::raw::Raw;
 use super::sections::{Defaults, YEAR_MS};
-use super::setting::{Choice, Maybe, Number, Setting, Text, toml_text};
+use super::setting::{Choice, Maybe, Number, Setting, Text, Texts, toml_text};
 
 /// A name of a queue or an exchange.
 #[derive(Clone, Debug, Default)]
@@ -159,6 +159,8 @@ pub(crate) struct Queue {
     dedup_window: Span,
     schema: Text,
     schema_mode: Choice,
+    groups: Texts,
+    groups_only: bool,
 }
 
 impl Queue {
@@ -184,6 +186,8 @@ impl Queue {
             dedup_window: defaults.dedup_window,
             schema: Text::default(),
             schema_mode: Choice::new("default", &["default", "permissive", "strict"]),
+            groups: Texts::default(),
+            groups_only: false,
         }
     }
 
@@ -267,6 +271,16 @@ impl Queue {
                 "for how long a second message with the same key is known as a duplicate",
             ),
             Key::new(
+                "groups",
+                &mut self.groups,
+                "consumer groups that it has from the start",
+            ),
+            Key::new(
+                "groups_only",
+                &mut self.groups_only,
+                "once it has consumer groups, they alone get its messages",
+            ),
+            Key::new(
                 "schema",
                 &mut self.schema,
                 "the name under which the schema of its messages is registered; its own name when not set",
@@ -277,6 +291,14 @@ impl Queue {
                 "whether messages may do without a schema (permissive) or not (strict)",
             ),
         ]
+    }
+
+    /// Its consumer groups.
+    pub(crate) fn group_specs(&self) -> impl Iterator<Item = GroupSpec> {
+        self.groups.0.iter().map(|group| GroupSpec {
+            queue: self.name.0.clone(),
+            name: group.clone(),
+        })
     }
 
     /// What the broker is told.
@@ -306,6 +328,7 @@ impl Queue {
         spec.lock_timeout_ms = self.lock_timeout.value().map(Span::ms);
         spec.dead_letter_exchange = self.dead_letter_exchange.0.clone();
         spec.dead_letter_routing_key = self.dead_letter_routing_key.0.clone();
+        spec.groups_only = self.groups_only;
         spec.schema = self.schema.0.clone();
         spec.schema_mode = match self.schema_mode.value() {
             "permissive" => Some(SchemaMode::Permissive),

@@ -36,7 +36,7 @@ impl Broker {
                     return Err(Refusal { reason, text });
                 }
                 self.vet(Route::One(slot), RuleId::NONE, &message)
-                    .and_then(|()| self.enqueue(now, at, slot, message))
+                    .and_then(|()| self.put(now, at, Route::One(slot), message))
             }
             (None, Some(key)) => self.publish_by_exchange(now, at, &name, &key, message)?,
             (None, None) => return Err(super::missing("queue", &name)),
@@ -84,7 +84,7 @@ impl Broker {
         Ok(match routed {
             Routed::Queues => self
                 .vet(Route::Many, RuleId::NONE, &message)
-                .and_then(|()| self.enqueue_all(now, at, &message)),
+                .and_then(|()| self.put(now, at, Route::Many, message)),
             Routed::Unroutable | Routed::Gone => Err(Verdict::Unroutable),
         })
     }

@@ -13,6 +13,7 @@ mod exchanges;
 mod expiry;
 mod filters;
 mod gate;
+mod groups;
 mod harness;
 mod keyed;
 mod limits;

@@ -37,9 +37,8 @@ pub(super) fn record_of(delivered: &Delivered) -> Option<Cow<'_, Bytes>> {
 
 impl BinaryFace {
     pub(super) fn on_consume(&mut self, reply_to: ReplyTo, request: ConsumeRequest) {
-        if request.group.is_some_and(|group| !group.is_empty()) {
-            return self.refuse_unoffered(reply_to, "consumer groups");
-        }
+        let group = request.group.unwrap_or_default();
+        let whose = (request.queue.clone(), group.clone());
         let prefetch = match request.prefetch {
             0 => PREFETCH,
             asked => asked,
@@ -50,7 +49,7 @@ impl BinaryFace {
             fallback_ms: Some(self.config.lock_timeout_ms),
         };
         let prefetch = u64::from(prefetch.min(self.config.prefetch_max));
-        if let Some(port) = self.consumers.get(&request.queue).copied()
+        if let Some(port) = self.consumers.get(&whose).copied()
             && let Some(consumer) = self.ports.consumer(port)
         {
             consumer.prefetch = prefetch;
@@ -72,7 +71,8 @@ impl BinaryFace {
         }
         let port = self.ports.insert(PortState::Consumer(Consumer {
             queue: request.queue.clone(),
-            reads_for: None,
+            group: group.clone(),
+            is_reader: false,
             prefetch,
             lock,
             is_auto: request.auto_ack,
@@ -87,7 +87,14 @@ impl BinaryFace {
             port,
             spec: Box::new(ConsumerSpec {
                 key: None,
-                address: Address::QueueOrNew(request.queue.clone()),
+                address: match group.is_empty() {
+                    true => Address::QueueOrNew(request.queue),
+                    false => Address::Group {
+                        queue: request.queue,
+                        name: group,
+                        may_make_queue: true,
+                    },
+                },
                 browse: false,
                 // Messages that count as acknowledged are settled by the face, since a consumer may change its mind.
                 settled: false,
@@ -98,7 +105,7 @@ impl BinaryFace {
                 lock,
             }),
         });
-        self.consumers.insert(request.queue, port);
+        self.consumers.insert(whose, port);
     }
 
     pub(super) fn on_consumer_opened(&mut self, port: Port, opened: &ConsumerOpened) {
@@ -107,7 +114,7 @@ impl BinaryFace {
         };
         consumer.is_open = true;
         let waiting = std::mem::take(&mut consumer.waiting);
-        if consumer.reads_for.is_some() {
+        if consumer.is_reader {
             self.answer_seek(waiting, opened);
         } else {
             for reply_to in waiting {
@@ -118,18 +125,12 @@ impl BinaryFace {
     }
 
     pub(super) fn on_unsubscribe(&mut self, reply_to: ReplyTo, request: &UnsubscribeRequest) {
-        if !self.consumers.contains_key(&request.queue) && self.stop_reading(&request.queue) {
-            return self.reply(reply_to, &Reply::Done);
-        }
-        let is_ours = request.group.as_ref().is_none_or(String::is_empty);
-        let port = match self.consumers.remove(&request.queue) {
-            Some(port) if is_ours => port,
-            other => {
-                if let Some(port) = other {
-                    self.consumers.insert(request.queue.clone(), port);
-                }
-                return self.refuse(reply_to, ErrorCode::NotFound, text::CONSUMER_NOT_FOUND);
+        let group = request.group.clone().unwrap_or_default();
+        let Some(port) = self.consumers.remove(&(request.queue.clone(), group)) else {
+            if self.stop_reading(&request.queue) {
+                return self.reply(reply_to, &Reply::Done);
             }
+            return self.refuse(reply_to, ErrorCode::NotFound, text::CONSUMER_NOT_FOUND);
         };
         if let Some(PortState::Consumer(consumer)) = self.ports.remove(port) {
             self.held.forget(port);
@@ -145,15 +146,15 @@ impl BinaryFace {
 
     /// The broker ended a consumer, or never made it.
     pub(super) fn end_consumer(&mut self, port: Port, mut consumer: Consumer, refusal: &Refusal) {
-        match consumer.reads_for {
-            Some(_) => self.readers.remove(&consumer.queue),
-            None => self.consumers.remove(&consumer.queue),
+        match consumer.is_reader {
+            true => self.readers.remove(&consumer.queue),
+            false => (self.consumers).remove(&(consumer.queue.clone(), consumer.group.clone())),
         };
         self.held.forget(port);
         if consumer.is_open {
             let closed = ConsumerClosed {
                 queue: consumer.queue.clone(),
-                group: consumer.reads_for.clone().unwrap_or_default(),
+                group: consumer.group.clone(),
                 code: refusal::code_of(refusal.reason).number(),
                 message: refusal.text.clone(),
             };
@@ -168,7 +169,7 @@ impl BinaryFace {
     }
 
     /// Answers those who wait for something of a consumer that is gone: its settlements were executed before it went.
-    fn release_waiting(&mut self, consumer: Consumer) {
+    pub(super) fn release_waiting(&mut self, consumer: Consumer) {
         for reply_to in consumer.waiting {
             self.reply(reply_to, &Reply::Done);
         }
@@ -190,9 +191,9 @@ impl BinaryFace {
         }
         let room = if unsent < UNSENT_MAX { slice } else { 0 };
         // A reader of a stream is held back by its socket alone.
-        let wanted = match consumer.reads_for {
-            Some(_) => u64::MAX,
-            None => consumer.ended + consumer.prefetch,
+        let wanted = match consumer.is_reader {
+            true => u64::MAX,
+            false => consumer.ended + consumer.prefetch,
         };
         let limit = wanted.min(consumer.seen + room);
         let ahead = consumer.limit.saturating_sub(consumer.seen);
@@ -229,7 +230,7 @@ impl BinaryFace {
                 queue: &consumer.queue,
                 attempt: delivered.delivery_count.saturating_add(1),
                 delivery_id: self.held.next_id(),
-                group: "",
+                group: &consumer.group,
             })
         });
         match (sent, stored, record.as_deref()) {

@@ -7,6 +7,7 @@
 //! | `held`, `settle` | deliveries without an answer; ACK, NACK, EXTEND_VISIBILITY and time-outs |
 //! | `call` | CALL: a request, and the answer that comes to a queue of its own |
 //! | `stream` | SEEK and COMMIT_OFFSET, entries of streams |
+//! | `group` | HEARTBEAT, and members of groups that are silent |
 //! | `queue` | QUEUE_DECLARE and its relatives |
 //! | `schema` | SCHEMA_REGISTER, SCHEMA_GET and SCHEMA_LIST; what queues ask of messages |
 //! | `ids` | message ids for those who bring none |
@@ -18,6 +19,7 @@
 
 mod call;
 mod consume;
+mod group;
 mod held;
 mod ids;
 mod ports;
@@ -40,7 +42,7 @@ use bytes::{Bytes, BytesMut};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use qq_proto_binary::connection::{Config, Connection, Event, ReplyTo, Side, Token};
-use qq_proto_binary::error::{ErrorCode, text};
+use qq_proto_binary::error::ErrorCode;
 use qq_proto_binary::reply::Reply;
 use qq_proto_binary::request::Request;
 use slab::Slab;
@@ -71,6 +73,8 @@ pub struct BinaryConfig {
     pub consumers_max: usize,
     /// Deliveries that one consumer may hold; a prefetch beyond it means as many.
     pub prefetch_max: u32,
+    /// After how long without a sign of life a member of a group loses its membership, in milliseconds.
+    pub member_timeout_ms: u64,
     /// After how long a delivery without an answer returns, where the consumer says nothing, in milliseconds.
     pub lock_timeout_ms: u64,
     /// What a queue is like where a declaration says nothing.
@@ -96,8 +100,10 @@ pub struct BinaryFace {
     ids: Ids,
     /// The producer for each queue that was published to.
     producers: Map<String, Port>,
-    /// The consumer for each queue that is consumed.
-    consumers: BTreeMap<String, Port>,
+    /// The consumer for each queue and group that is consumed; an empty group is none.
+    consumers: BTreeMap<(String, String), Port>,
+    /// When the peer was heard last.
+    heard_at: Duration,
     /// The reader of each stream that is read since a SEEK.
     readers: BTreeMap<String, Port>,
     sought: Sought,
@@ -134,6 +140,7 @@ impl BinaryFace {
             ids: Ids::new(config.seed, serial),
             producers: Map::with_hasher(hashes),
             consumers: BTreeMap::new(),
+            heard_at: now.mono,
             readers: BTreeMap::new(),
             sought: Sought::default(),
             batches: Slab::new(),
@@ -183,9 +190,7 @@ impl BinaryFace {
             Request::QueuePurge(purge) => self.on_purge(reply_to, purge),
             Request::QueueList => self.on_list(reply_to),
             Request::QueueStats(stats) => self.on_stats(reply_to, stats),
-            Request::Heartbeat(_) => {
-                self.refuse(reply_to, ErrorCode::NotFound, text::MEMBER_NOT_FOUND);
-            }
+            Request::Heartbeat(heartbeat) => self.on_heartbeat(reply_to, heartbeat),
             Request::SchemaList => self.on_schema_list(reply_to),
             Request::SchemaGet(get) => self.on_schema_get(reply_to, *get),
             Request::SchemaRegister(register) => self.on_schema_register(reply_to, *register),
@@ -304,6 +309,9 @@ impl BinaryFace {
 
 impl Face for BinaryFace {
     fn handle_input(&mut self, now: Now, input: &mut BytesMut) {
+        if !input.is_empty() {
+            self.heard_at = now.mono;
+        }
         self.conn.handle_input(now.mono, input);
         self.drain_events(now);
     }
@@ -326,6 +334,7 @@ impl Face for BinaryFace {
         if self.denial_due.is_some_and(|due| due <= now.mono) {
             self.judge(false);
         }
+        self.end_silent_members(now);
         self.end_late_calls(now);
         self.drain_events(now);
     }
@@ -359,6 +368,7 @@ impl Face for BinaryFace {
             self.conn.poll_timeout(),
             self.denial_due,
             self.calls.due_at(),
+            self.members_due_at(),
         ]
         .into_iter()
         .flatten()

@@ -29,8 +29,10 @@ pub(super) struct Producer {
 #[derive(Debug)]
 pub(super) struct Consumer {
     pub(super) queue: String,
-    /// It reads a stream since a SEEK, for this group.
-    pub(super) reads_for: Option<String>,
+    /// The group that it is a member of, or reads a stream for; empty: none.
+    pub(super) group: String,
+    /// It reads a stream since a SEEK.
+    pub(super) is_reader: bool,
     /// Deliveries without an answer that it may hold.
     pub(super) prefetch: u64,
     /// After how long a delivery without an answer returns.
@@ -101,7 +103,7 @@ impl Ports {
     /// Whether it is a reader of a stream.
     pub(super) fn is_reader(&mut self, port: Port) -> bool {
         self.consumer(port)
-            .is_some_and(|consumer| consumer.reads_for.is_some())
+            .is_some_and(|consumer| consumer.is_reader)
     }
 
     fn state(&mut self, port: Port) -> Option<&mut PortState> {

@@ -52,7 +52,8 @@ impl BinaryFace {
         }
         let port = self.ports.insert(PortState::Consumer(Consumer {
             queue: request.queue.clone(),
-            reads_for: Some(group.clone()),
+            group: group.clone(),
+            is_reader: true,
             prefetch: 0,
             lock: LockSpec::default(),
             is_auto: true,
@@ -138,7 +139,7 @@ impl BinaryFace {
                 stored,
                 queue: &consumer.queue,
                 sequence: delivered.seq.0.saturating_add(1),
-                group: consumer.reads_for.as_deref().unwrap_or_default(),
+                group: &consumer.group,
             })
         });
         if matches!(sent, None | Some(Err(UsageError::TooLarge))) {

@@ -243,15 +243,9 @@ fn a_message_that_no_frame_of_the_consumer_takes_does_not_come_for_ever() {
 }
 
 #[test]
-fn groups_and_reserved_names_are_refused() {
+fn reserved_names_and_too_many_consumers_are_refused() {
     let mut bench = Bench::new();
     let a = bench.connect();
-    let request = Request::Consume(ConsumeRequest {
-        queue: "q".into(),
-        group: Some("g".into()),
-        ..ConsumeRequest::default()
-    });
-    assert_eq!(bench.refusal(a, &request).0, 1);
     assert_eq!(bench.refusal(a, &consume("amq.q", 1)).0, 52);
     for at in 0..4 {
         bench.ask(a, &consume(&format!("q{at}"), 1)).expect("open");

@@ -3,6 +3,7 @@
 
 mod calls;
 mod consume;
+mod groups;
 mod publish;
 mod queues;
 mod schemas;
@@ -58,6 +59,7 @@ fn face_config() -> BinaryConfig {
         unanswered_bytes_max: 1 << 20,
         consumers_max: 4,
         prefetch_max: 1_000,
+        member_timeout_ms: 10_000,
         lock_timeout_ms: 30_000,
         queue_spec: QueueSpec::new(""),
         authenticate: Arc::new(|_| LoginAnswer::Accepted),
