@@ -51,11 +51,45 @@ pub enum Bug {
     TornBatchTaken,
     /// Bodies are read without a look at their CRC.
     CrcSkipped,
+    /// A dead letter stays in the store's copy of its queue.
+    DeadLetterCopied,
+    /// A dead letter is not told to the store.
+    DeadLetterVolatile,
+    /// A message is tried once more than its queue allows.
+    AttemptsOffByOne,
+    /// A dead letter keeps its count of attempts.
+    DeathKeepsCount,
+    /// What a full queue refuses is not kept aside.
+    RefusedNotKept,
+    /// What expired is dropped where it should become a dead letter.
+    ExpiredNotBuried,
+    /// A queue gets a message once for each binding that takes it.
+    RoutedTwice,
+    /// Of the queues that get a message, the store is told of the first only.
+    StoredInParts,
+    /// `*` in a binding's pattern takes two words as well.
+    StarTakesMany,
+    /// What no binding takes does not go to the alternate exchange.
+    AlternateForgotten,
+    /// An exchange stays when its last binding goes.
+    AutoDeleteStays,
+    /// A producer's last route is taken again after the bindings changed.
+    RouteRemembered,
+    /// A headers binding wants all criteria where one is enough.
+    HeadersAnyIsAll,
+    /// A message that comes back stands behind those of lower priority.
+    PriorityForgotten,
+    /// A consumer gets what its filter does not let pass.
+    FilterIgnored,
+    /// A message that is to come later comes at once.
+    DelayIgnored,
+    /// There is no wait between attempts.
+    BackoffIgnored,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 39] = [
         Self::AcceptBeforeSafe,
         Self::DeliverBeforeSafe,
         Self::CountNotStored,
@@ -78,6 +112,23 @@ impl Bug {
         Self::FetchDropsLast,
         Self::TornBatchTaken,
         Self::CrcSkipped,
+        Self::DeadLetterCopied,
+        Self::DeadLetterVolatile,
+        Self::AttemptsOffByOne,
+        Self::DeathKeepsCount,
+        Self::RefusedNotKept,
+        Self::ExpiredNotBuried,
+        Self::RoutedTwice,
+        Self::StoredInParts,
+        Self::StarTakesMany,
+        Self::AlternateForgotten,
+        Self::AutoDeleteStays,
+        Self::RouteRemembered,
+        Self::HeadersAnyIsAll,
+        Self::PriorityForgotten,
+        Self::FilterIgnored,
+        Self::DelayIgnored,
+        Self::BackoffIgnored,
     ];
 }
 

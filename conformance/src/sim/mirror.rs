@@ -147,6 +147,11 @@ impl State {
         Ok(())
     }
 
+    /// What declares the exchanges and bindings.
+    pub(super) fn topology(&self) -> impl Iterator<Item = &Op> {
+        self.topology.values()
+    }
+
     fn declare(&mut self, name: &str, op: &Op) -> Result<(), String> {
         match self.topology.insert(name.to_owned(), op.clone()) {
             Some(_) => Err(format!("{name} is declared twice")),

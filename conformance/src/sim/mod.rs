@@ -13,6 +13,7 @@ mod plan;
 mod random;
 mod recorder;
 mod reference;
+mod setup;
 mod shrink;
 mod tap;
 mod trace;

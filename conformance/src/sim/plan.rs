@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
-use qq_core::broker::{FailurePolicy, Overflow, QueueSpec};
+use qq_core::broker::QueueSpec;
 use qq_core::planted::Bug;
+use qq_core::route::ExchangeSpec;
 
 use super::random::Random;
+use super::setup::{Queues, exchanges};
 
 macro_rules! faults {
     ($($(#[$doc:meta])* $name:ident = $text:literal),* $(,)?) => {
@@ -81,6 +83,16 @@ faults! {
     Browse = "browse",
     /// Settlements in two steps.
     Second = "second",
+    /// Queues that give up on a message and keep it aside.
+    DeadLetters = "dead-letters",
+    /// Exchanges and bindings that come and go.
+    Exchanges = "exchanges",
+    /// Messages that come before others.
+    Priorities = "priorities",
+    /// Receivers that want some messages only.
+    Filters = "filters",
+    /// Messages that are to come later, and waits between attempts.
+    Delays = "delays",
 }
 
 /// Everything about a run.
@@ -108,8 +120,14 @@ pub struct Plan {
     pub is_traced: bool,
     /// Acts left out, as ranges of numbers, both ends included.
     pub skipped: Vec<(u32, u32)>,
-    /// The queues.
+    /// The queues that clients send to.
     pub queues: Vec<QueueSpec>,
+    /// Queues for dead letters that are there from the start.
+    pub targets: Vec<QueueSpec>,
+    /// Queues for dead letters that the broker makes when it needs them.
+    pub graves: Vec<QueueSpec>,
+    /// Exchanges that come and go; with them those that always exist are used.
+    pub exchanges: Vec<ExchangeSpec>,
     /// Longest pause between two acts of a client, milliseconds.
     pub pause_max_ms: u64,
 }
@@ -147,7 +165,16 @@ impl Plan {
         }
         let clients = random.within(2, 6) as usize;
         let pause_max_ms = [5, 40, 400][random.index(3)];
-        let queues = queues(&mut random, &faults);
+        let Queues {
+            queues,
+            targets,
+            graves,
+        } = Queues::new(&mut random, &faults);
+        let exchanges = if faults.contains(&Fault::Exchanges) {
+            exchanges(&mut random)
+        } else {
+            Vec::new()
+        };
         let (acts, crashes) = match size {
             Size::Short => (random.within(200, 700), random.within(1, 3)),
             Size::Long => (random.within(2_000, 3_000), random.within(5, 8)),
@@ -165,6 +192,9 @@ impl Plan {
             is_traced: false,
             skipped: Vec::new(),
             queues,
+            targets,
+            graves,
+            exchanges,
             pause_max_ms,
         }
     }
@@ -173,6 +203,13 @@ impl Plan {
     #[must_use]
     pub fn has(&self, fault: Fault) -> bool {
         self.faults.contains(&fault)
+    }
+
+    /// The queues that are there from the start.
+    #[must_use]
+    pub fn declared(&self) -> Vec<QueueSpec> {
+        let all = self.queues.iter().chain(&self.targets);
+        all.cloned().collect()
     }
 
     /// Ends the troubled part after so many acts, whatever happened until then.
@@ -271,44 +308,5 @@ impl Fault {
                 | Self::Exclusive
                 | Self::Credit
         )
-    }
-}
-
-fn queues(random: &mut Random, faults: &[Fault]) -> Vec<QueueSpec> {
-    let has = |fault| faults.contains(&fault);
-    let mut queues = vec![lossy("plain")];
-    if random.is_lucky(600) {
-        queues.push(QueueSpec {
-            durable: false,
-            ..lossy("volatile")
-        });
-    }
-    if has(Fault::Limits) {
-        queues.push(QueueSpec {
-            max_length: Some(random.within(1, 20)),
-            ..lossy("short")
-        });
-        queues.push(QueueSpec {
-            max_length: Some(random.within(1, 20)),
-            max_bytes: random.is_lucky(500).then_some(4_000),
-            overflow: Overflow::DropHead,
-            ..lossy("ring")
-        });
-    }
-    if has(Fault::Expiry) {
-        queues.push(QueueSpec {
-            message_ttl_ms: Some(random.within(1, 2_000)),
-            ..lossy("brief")
-        });
-    }
-    queues
-}
-
-/// A queue that drops what it cannot keep and never gives up on a consumer: what the reference knows.
-pub(super) fn lossy(name: &str) -> QueueSpec {
-    QueueSpec {
-        failure_policy: FailurePolicy::Drop,
-        max_deliveries: 0,
-        ..QueueSpec::new(name)
     }
 }

@@ -5,7 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use qq_core::broker::{FailurePolicy, Overflow, QueueSpec};
+
 use super::letter::{Arrived, Letter};
+use super::setup::first_grave;
 use crate::history::{Event, Outcome, What};
 
 /// Stands for a delivery that is not in the history.
@@ -18,11 +21,19 @@ struct Sent {
     n: u64,
 }
 
+/// A message that was sent to an exchange: for the history, every queue that gets it gets one of its own.
+#[derive(Debug)]
+struct Posted {
+    process: String,
+    hash: String,
+    copies: BTreeSet<String>,
+}
+
 /// A delivery in the history.
 #[derive(Debug)]
 struct Given {
     process: String,
-    number: u64,
+    name: String,
 }
 
 /// See the module.
@@ -30,15 +41,22 @@ struct Given {
 pub(super) struct Recorder {
     pub(super) events: Vec<Event>,
     sent: BTreeMap<u64, Sent>,
+    posted: BTreeMap<u64, Posted>,
     given: BTreeMap<u64, Given>,
     /// The last delivery of each message.
-    newest: BTreeMap<u64, u64>,
+    newest: BTreeMap<String, u64>,
     /// Processes whose link the broker took back.
     cut: BTreeSet<String>,
     next_delivery: u64,
     next_n: BTreeMap<(String, String), u64>,
     /// Whether the clients see the broker's order, so that keys may be written.
     pub(super) has_keys: bool,
+    /// Where dead letters of a queue come first.
+    graves: BTreeMap<String, String>,
+    /// Queues that keep what they refuse aside.
+    kept_aside: BTreeSet<String>,
+    /// Dead letters that went further than to their first grave: there they are messages of their own.
+    moved: BTreeSet<String>,
 }
 
 impl Recorder {
@@ -47,11 +65,22 @@ impl Recorder {
         self.events.push(Event { t, p, what });
     }
 
-    pub(super) fn queue(&mut self, t: u64, q: &str) {
+    pub(super) fn queue(&mut self, t: u64, spec: &QueueSpec) {
+        let grave = first_grave(spec);
+        if let Some(grave) = &grave {
+            self.graves.insert(spec.name.clone(), grave.clone());
+        }
+        if spec.overflow == Overflow::RejectDlx {
+            self.kept_aside.insert(spec.name.clone());
+        }
+        // What is lost with a crash or a reset is not always an attempt, so that the limit can be judged in calm runs
+        // only. There the last to have a message may just have closed its connection at the end.
+        let has_max = self.has_keys && spec.failure_policy != FailurePolicy::Infinite;
+        let max = (has_max && spec.max_deliveries > 0).then(|| u64::from(spec.max_deliveries) + 1);
         let what = What::Queue {
-            q: q.to_owned(),
-            max: None,
-            dlq: None,
+            q: spec.name.clone(),
+            max,
+            dlq: grave,
             is_log: false,
             dedup: false,
             lock: false,
@@ -62,7 +91,9 @@ impl Recorder {
     pub(super) fn send(&mut self, t: u64, p: &str, q: &str, letter: &Letter, is_durable: bool) {
         let n = self.next_n.entry((p.to_owned(), q.to_owned())).or_default();
         let sent = Sent {
-            key: self.has_keys.then(|| "k".to_owned()),
+            // Messages of different priorities are not in one order, and late ones come when they do.
+            key: (self.has_keys && letter.delay_ms.is_none())
+                .then(|| format!("k{}", letter.priority.unwrap_or(4))),
             n: *n,
         };
         *n += 1;
@@ -78,10 +109,61 @@ impl Recorder {
         self.add(t, p, what);
     }
 
-    pub(super) fn sent(&mut self, t: u64, p: &str, number: u64, refusal: Option<&str>) {
+    /// A message goes to an exchange. What that means is known later.
+    pub(super) fn post(&mut self, p: &str, letter: &Letter) {
+        let posted = Posted {
+            process: p.to_owned(),
+            hash: letter.hash(),
+            copies: BTreeSet::new(),
+        };
+        self.posted.insert(letter.number, posted);
+    }
+
+    /// An exchange gave a message to a queue.
+    pub(super) fn routed(&mut self, t: u64, number: u64, q: &str, is_durable: bool) {
+        let Some(posted) = self.posted.get_mut(&number) else {
+            return;
+        };
+        if posted.copies.insert(q.to_owned()) {
+            let (p, what) = (
+                posted.process.clone(),
+                What::SendInv {
+                    q: q.to_owned(),
+                    m: copy_name(number, q),
+                    k: None,
+                    n: None,
+                    h: posted.hash.clone(),
+                    dur: is_durable,
+                },
+            );
+            self.add(t, &p, what);
+        }
+    }
+
+    /// The answer to a message that was sent to an exchange, for each copy; none when there will be none.
+    fn answer_posted(&mut self, t: u64, p: &str, number: u64, is_taken: bool) {
+        let copies = self.posted.get(&number).map(|posted| posted.copies.clone());
+        for q in copies.unwrap_or_default() {
+            let m = copy_name(number, &q);
+            // One that was refused is there only as a dead letter.
+            let what = if is_taken {
+                What::SendOk { m, off: None }
+            } else {
+                What::SendInfo { m }
+            };
+            self.add(t, p, what);
+        }
+    }
+
+    pub(super) fn sent(&mut self, t: u64, p: &str, q: &str, number: u64, refusal: Option<&str>) {
+        if self.posted.contains_key(&number) {
+            return self.answer_posted(t, p, number, refusal.is_none());
+        }
         let m = message(number);
         let what = match refusal {
             None => What::SendOk { m, off: None },
+            // Refused, and a dead letter all the same.
+            Some(_) if self.kept_aside.contains(q) => What::SendInfo { m },
             Some(why) => What::SendFail {
                 m,
                 why: why.to_owned(),
@@ -92,7 +174,32 @@ impl Recorder {
 
     /// Nobody will ever know.
     pub(super) fn unknown(&mut self, t: u64, p: &str, number: u64) {
+        if self.posted.contains_key(&number) {
+            return self.answer_posted(t, p, number, false);
+        }
         self.add(t, p, What::SendInfo { m: message(number) });
+    }
+
+    /// A message that was sent to a queue was dropped as rules say.
+    pub(super) fn dropped(&mut self, t: u64, number: u64, q: &str) {
+        let m = self.base_name(number, q);
+        self.add(
+            t,
+            "admin",
+            What::Admin {
+                kind: "expire".to_owned(),
+                q: String::new(),
+                m: Some(m),
+            },
+        );
+    }
+
+    /// The name of what was sent to a queue.
+    fn base_name(&self, number: u64, q: &str) -> String {
+        match self.posted.contains_key(&number) {
+            true => copy_name(number, q),
+            false => message(number),
+        }
     }
 
     /// A delivery; returns its number, or [`VOID`].
@@ -102,11 +209,12 @@ impl Recorder {
         }
         let d = self.next_delivery;
         self.next_delivery += 1;
+        let m = self.name_of(t, q, arrived);
         let sent = self.sent.get(&arrived.number);
         let key = sent.and_then(|sent| sent.key.clone());
         let what = What::Recv {
             q: q.to_owned(),
-            m: message(arrived.number),
+            m: m.clone(),
             h: arrived.hash.clone(),
             d: delivery(d),
             n: key.as_ref().and(sent).map(|sent| sent.n),
@@ -116,12 +224,35 @@ impl Recorder {
         };
         let given = Given {
             process: p.to_owned(),
-            number: arrived.number,
+            name: m,
         };
+        self.newest.insert(given.name.clone(), d);
         self.given.insert(d, given);
-        self.newest.insert(arrived.number, d);
         self.add(t, p, what);
         d
+    }
+
+    /// The message's name in the history.
+    fn name_of(&mut self, t: u64, q: &str, arrived: &Arrived) -> String {
+        let origin = arrived.origin.as_deref().unwrap_or(q);
+        let base = self.base_name(arrived.number, origin);
+        if origin == q || self.graves.get(origin).is_some_and(|grave| grave == q) {
+            return base;
+        }
+        let m = format!("{base}>{q}");
+        if self.moved.insert(m.clone()) {
+            let what = What::SendInv {
+                q: q.to_owned(),
+                m: m.clone(),
+                k: None,
+                n: None,
+                h: arrived.hash.clone(),
+                dur: true,
+            };
+            self.add(t, "broker", what);
+            self.add(t, "broker", What::SendInfo { m: m.clone() });
+        }
+        m
     }
 
     /// A settlement. One of a delivery that was given to somebody else meanwhile means nothing, and is not written.
@@ -129,8 +260,7 @@ impl Recorder {
         let Some(given) = self.given.get(&d) else {
             return;
         };
-        let is_void =
-            self.cut.contains(&given.process) || self.newest.get(&given.number) != Some(&d);
+        let is_void = self.cut.contains(&given.process) || self.newest.get(&given.name) != Some(&d);
         if is_void {
             self.given.remove(&d);
         } else {
@@ -167,11 +297,11 @@ impl Recorder {
         self.add(t, "nemesis", what);
     }
 
-    pub(super) fn admin(&mut self, t: u64, kind: &str, q: &str, number: Option<u64>) {
+    pub(super) fn admin(&mut self, t: u64, kind: &str, q: &str) {
         let what = What::Admin {
             kind: kind.to_owned(),
             q: q.to_owned(),
-            m: number.map(message),
+            m: None,
         };
         self.add(t, "admin", what);
     }
@@ -179,6 +309,10 @@ impl Recorder {
     pub(super) fn drained(&mut self, t: u64, q: &str) {
         self.add(t, "admin", What::Drain { q: q.to_owned() });
     }
+}
+
+fn copy_name(number: u64, q: &str) -> String {
+    format!("m{number}@{q}")
 }
 
 fn message(number: u64) -> String {

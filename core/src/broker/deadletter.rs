@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use super::publish::{Taken, deadline_from};
 use super::{Broker, FailurePolicy, Overflow, QueueSpec, quoted};
 use crate::filter::MessageView;
+use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Entry, READ_SHARE, Span};
 use crate::route::Routed;
 use crate::store::{Fetch, Op, StoredMessage};
@@ -56,6 +57,11 @@ impl Broker {
             self.fetch_doomed(at, slot);
             return is_new;
         }
+        if is_planted(Bug::DeadLetterCopied)
+            && let Some(entry) = self.queues[slot].backlog.entry_mut(seq)
+        {
+            entry.is_durable = false;
+        }
         let Some(entry) = self.remove_entry(slot, seq) else {
             return false;
         };
@@ -73,7 +79,7 @@ impl Broker {
         let Some(entry) = queue.backlog.entry(seq) else {
             return false;
         };
-        entry.attempts() >= max - 1
+        entry.attempts() >= max - 1 + u32::from(is_planted(Bug::AttemptsOffByOne))
     }
 
     /// A new message that its queue does not take, with its body; says whether the store keeps it.
@@ -93,7 +99,8 @@ impl Broker {
 
     /// A new message for which a queue with `overflow = reject-dlx` has no room.
     pub(super) fn bury_refused(&mut self, at: Clock, slot: usize, entry: &Entry) {
-        if self.queues[slot].spec.overflow == Overflow::RejectDlx {
+        let is_kept = !is_planted(Bug::RefusedNotKept);
+        if self.queues[slot].spec.overflow == Overflow::RejectDlx && is_kept {
             self.bury_new(at, slot, entry, Cause::Overflow);
         }
     }
@@ -149,9 +156,12 @@ impl Broker {
         let mut places: SmallVec<[(QueueId, Seq); 1]> = SmallVec::new();
         for &slot in targets {
             let queue = &mut self.queues[slot];
-            let is_durable = queue.keeps(&message.envelope);
+            let is_durable = queue.keeps(&message.envelope) && !is_planted(Bug::DeadLetterVolatile);
             let expires_ms = deadline_from(at.mono_ms + 1, queue.ttl_ms(&message.envelope));
             let mut entry = queue.entry(Arc::clone(message), expires_ms, is_durable);
+            if is_planted(Bug::DeathKeepsCount) {
+                entry.delivery_count = old.delivery_count;
+            }
             if annotations.is_some() {
                 entry
                     .extra

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::{Action, Backoff, Broker};
+use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Missing, Share, Span};
 use crate::store::Fetch;
 use crate::vocab::{Delay, Message, Seq};
@@ -25,6 +26,9 @@ impl Broker {
     /// A message that just came is to wait.
     #[cold]
     pub(super) fn delay_new(&mut self, at: Clock, slot: usize, seq: u64, delay: Delay) {
+        if is_planted(Bug::DelayIgnored) {
+            return;
+        }
         let left_ms = match delay {
             Delay::For(delay_ms) => delay_ms,
             Delay::Until(at_ms) => u64::try_from(at_ms.saturating_sub(at.wall_ms)).unwrap_or(0),
@@ -49,7 +53,11 @@ impl Broker {
     /// An attempt failed and the message is back: it may have to wait for the next one.
     pub(super) fn back_off(&mut self, at: Clock, slot: usize, seq: u64) {
         let queue = &self.queues[slot];
-        let Some(backoff) = queue.spec.retry_backoff else {
+        let Some(backoff) = queue
+            .spec
+            .retry_backoff
+            .filter(|_| !is_planted(Bug::BackoffIgnored))
+        else {
             return;
         };
         let Some(entry) = queue.backlog.entry(seq) else {

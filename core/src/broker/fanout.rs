@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::publish::{Taken, deadline_ms};
 use super::{Broker, Now};
+use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Entry, NEVER_MS};
 use crate::route::QueueRef;
 use crate::store::{BatchId, Op, StoredMessage};
@@ -145,6 +146,9 @@ impl Broker {
                 }
             }
             self.push_entry(at, to.slot, cost, entry);
+        }
+        if is_planted(Bug::StoredInParts) {
+            places.truncate(1);
         }
         let is_stored = !places.is_empty();
         if is_stored {

@@ -129,8 +129,7 @@ impl Broker {
             if let Some(delay) = stored.message.envelope.delay()
                 && !queue.is_stream()
             {
-                let due_at_ms = delay.ends_at_ms(stored.arrived_at_ms);
-                queue.backlog.note_due(seq.0, due_at_ms);
+                queue.backlog.note_due(seq.0, delay, stored.arrived_at_ms);
             }
             if let Some(ttl_ms) = queue.ttl_ms(&stored.message.envelope) {
                 queue.backlog.note_arrival(Arrival {

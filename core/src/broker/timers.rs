@@ -92,6 +92,10 @@ impl Broker {
         {
             entry.is_durable = false;
         }
+        if is_planted(Bug::ExpiredNotBuried) {
+            self.remove_entry(slot, seq);
+            return self.mark_dirty(slot);
+        }
         if self.fail_entry(at, slot, seq, Cause::Expired) {
             self.tally.expired += 1;
             self.queues[slot].totals.expired += 1;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::{Backlog, Clock, Missing, NEVER_MS, Share, Span};
 use crate::store::BatchId;
-use crate::vocab::{Message, Seq};
+use crate::vocab::{Delay, Message, Seq};
 
 /// Positions without interest that a request for bodies may span, between two of interest.
 const GAP_MAX: u64 = 16;
@@ -56,8 +56,8 @@ pub(super) struct Aside {
     wanted: BTreeSet<(u8, u64)>,
     /// The request that is on its way.
     asked: Option<Span>,
-    /// During recovery: when messages are due by the wall clock.
-    noted: Vec<(u64, i64)>,
+    /// During recovery: what is to come later, with the moments of the wall clock at which it arrived.
+    noted: Vec<(u64, Delay, i64)>,
 }
 
 impl Backlog {
@@ -340,24 +340,24 @@ impl Backlog {
         (cost, released, missing)
     }
 
-    /// Recovery: the message just appended is due at a moment of the wall clock.
-    pub(crate) fn note_due(&mut self, seq: u64, due_wall_ms: i64) {
+    /// Recovery: the message just appended, which arrived at a moment of the wall clock, is to come later.
+    pub(crate) fn note_due(&mut self, seq: u64, delay: Delay, arrived_at_ms: i64) {
         self.set_aside(seq, Why::Early);
         if let Some(entry) = self.entries.entry_mut(seq) {
             // It is out of turn already in a queue with priorities.
             entry.why = Why::Early;
             self.aside.wanted.remove(&(entry.rank, seq));
         }
-        self.aside.noted.push((seq, due_wall_ms));
+        self.aside.noted.push((seq, delay, arrived_at_ms));
     }
 
     /// After recovery: what is due by now stands in its turn, the rest waits for what is left of its time.
     pub(crate) fn start_delays(&mut self, at: Clock, mono_ms_up: u64) {
-        for (seq, due_wall_ms) in std::mem::take(&mut self.aside.noted) {
+        for (seq, delay, arrived_at_ms) in std::mem::take(&mut self.aside.noted) {
             let Some(entry) = self.entries.entry_mut(seq).filter(|entry| entry.is_aside()) else {
                 continue;
             };
-            let left_ms = u64::try_from(due_wall_ms.saturating_sub(at.wall_ms)).unwrap_or(0);
+            let left_ms = delay.left_ms(arrived_at_ms, at.wall_ms);
             if left_ms > 0 {
                 self.aside
                     .due

@@ -363,6 +363,9 @@ impl Backlog {
         };
         entry.is_acquired = false;
         entry.was_acquired = true;
+        if is_planted(Bug::PriorityForgotten) {
+            entry.rank = self.priority_max;
+        }
         self.waiting += 1;
         self.waiting_bytes += entry.payload_len as usize;
         let check_ms = entry.check_ms(at);

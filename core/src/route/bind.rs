@@ -7,6 +7,7 @@ use super::edges::{Edge, Target, remove_edge};
 use super::spec::not_found;
 use super::table::{Binding, Bound, Exchanges, Removed, Table, index};
 use super::{BindingSpec, Criteria, QueueRef};
+use crate::planted::{Bug, is_planted};
 use crate::vocab::{QueueId, Reason, Refusal};
 
 impl Exchanges {
@@ -188,7 +189,9 @@ impl Exchanges {
             }
         }
         exchange.outgoing.remove(&binding);
-        let is_last = exchange.spec.auto_delete && exchange.outgoing.is_empty();
+        let is_last = exchange.spec.auto_delete
+            && exchange.outgoing.is_empty()
+            && !is_planted(Bug::AutoDeleteStays);
         removed.bindings.push((spec, is_durable));
         is_last.then_some(source)
     }

@@ -10,6 +10,7 @@ use slab::Slab;
 
 use super::edges::{Edge, Edges, Map, remove_edge};
 use super::{Criteria, Datum, Headers, Scalar};
+use crate::planted::{Bug, is_planted};
 
 /// One name with one value that bindings ask for; null stands for any value.
 #[derive(Debug)]
@@ -75,7 +76,11 @@ impl HeadersTable {
             }
             return;
         }
-        let need = if is_any { 1 } else { criteria.list.len() };
+        let need = if is_any && !is_planted(Bug::HeadersAnyIsAll) {
+            1
+        } else {
+            criteria.list.len()
+        };
         let member = self.members.insert(Member {
             edge,
             need: u32::try_from(need).expect("arguments are bounded"),

@@ -14,6 +14,7 @@ use super::exchange::PREDECLARED;
 use super::headers::HeadersTable;
 use super::topic::TopicTable;
 use super::{BindingSpec, ExchangeSpec, Headers};
+use crate::planted::{Bug, is_planted};
 use crate::vocab::QueueId;
 
 /// A queue as the table knows it: its id, and where the broker keeps it.
@@ -266,7 +267,7 @@ impl Exchanges {
                     Target::Exchange(to) => waiting.push(to),
                     Target::Queue(at) => {
                         let bound = &mut bound[at as usize];
-                        if bound.seen != round {
+                        if bound.seen != round || is_planted(Bug::RoutedTwice) {
                             bound.seen = round;
                             out.push(bound.queue);
                         }
@@ -282,7 +283,10 @@ impl Exchanges {
                     table.each_match(headers, &mut take);
                 }
             }
-            if !is_taken && let Some(alternate) = &exchange.spec.alternate_exchange {
+            if !is_taken
+                && !is_planted(Bug::AlternateForgotten)
+                && let Some(alternate) = &exchange.spec.alternate_exchange
+            {
                 self.waiting.extend(self.names.get(alternate.as_str()));
             }
         }

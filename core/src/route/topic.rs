@@ -10,6 +10,7 @@ use foldhash::fast::FixedState;
 use slab::Slab;
 
 use super::edges::{DirectTable, Edge, Edges, Map, remove_edge};
+use crate::planted::{Bug, is_planted};
 
 /// Most words of a message's key. A longer one matches no wildcard: without a bound, a key of 100,000 dots would keep the
 /// broker busy for everybody else.
@@ -194,7 +195,9 @@ impl TopicTable {
     #[inline]
     fn advance(&mut self, at: u32, word: u32) {
         let node = &self.nodes[at as usize];
-        let is_many = at != ROOT && node.step == Step::Many;
+        let is_many = at != ROOT
+            && (node.step == Step::Many
+                || is_planted(Bug::StarTakesMany) && node.step == Step::One);
         let (one, child) = (
             node.one,
             if word == NONE {

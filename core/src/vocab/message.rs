@@ -72,14 +72,16 @@ impl Wishes {
 }
 
 impl Delay {
-    /// When it ends, milliseconds since the Unix epoch, for a message that arrived at `arrived_at_ms`.
+    /// What is left of it, milliseconds, by a wall clock that showed `arrived_at_ms` when the message came and `now_ms`
+    /// now. One that was set back meanwhile must not make a delay longer than it was.
     #[must_use]
-    pub fn ends_at_ms(self, arrived_at_ms: i64) -> i64 {
+    pub fn left_ms(self, arrived_at_ms: i64, now_ms: i64) -> u64 {
         match self {
             Self::For(delay_ms) => {
-                arrived_at_ms.saturating_add(i64::try_from(delay_ms).unwrap_or(i64::MAX))
+                let spent_ms = u64::try_from(now_ms.saturating_sub(arrived_at_ms)).unwrap_or(0);
+                delay_ms.saturating_sub(spent_ms)
             }
-            Self::Until(at_ms) => at_ms,
+            Self::Until(at_ms) => u64::try_from(at_ms.saturating_sub(now_ms)).unwrap_or(0),
         }
     }
 }

@@ -1,14 +1,19 @@
 //! What a client does of its own accord.
 
+use qq_core::route::Datum;
 use qq_proto_amqp::connection::OutgoingDelivery;
 use qq_proto_amqp::performative::{AmqpError, DeliveryState, Modified};
 use qq_proto_amqp::types::{DeliveryTag, Symbol, Value};
 
+use super::attach::pick_key;
 use super::{Client, Kind, Link, Mode, Scene};
 use crate::history::Outcome;
-use crate::sim::letter::Letter;
+use crate::sim::letter::{Letter, Properties};
 use crate::sim::plan::{Fault, Plan};
 use crate::sim::random::Random;
+
+/// Queues that take messages with a time to live: no limit of theirs depends on what is still there.
+const TTL_QUEUES: &[&str] = &["plain", "volatile", "brief", "work", "poor"];
 
 /// Credit that a receiver gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +58,12 @@ impl Client {
                 is_durable: random.is_lucky(600),
                 ttl_ms: pick_ttl(plan, &link.queue, random),
                 size: pick_size(plan, random),
+                priority: None,
+                delay_ms: pick_delay(plan, &link.queue, random),
+                subject: None,
+                properties: Properties::new(),
             };
+            let letter = address_letter(letter, plan, random);
             *scene.next_number += 1;
             *scene.operations += 1;
             let (token, payload) = (sender.next_token, letter.encode());
@@ -70,9 +80,13 @@ impl Client {
             };
             let is_kept = letter.is_durable && link.is_queue_durable;
             let (now, process) = (scene.now, &link.process);
-            scene
-                .recorder
-                .send(now, process, &link.queue, &letter, is_kept);
+            if sender.is_poster {
+                scene.recorder.post(process, &letter);
+            } else {
+                scene
+                    .recorder
+                    .send(now, process, &link.queue, &letter, is_kept);
+            }
             sender.next_token += 1;
             if live.machine.send(link.id, out).is_err() {
                 let text = format!("{process}: credit without the right to send");
@@ -183,7 +197,7 @@ impl Client {
         *scene.operations += 1;
         // A drain lets the broker deliver in the middle of its inbox. Whether a queue with a limit had room then cannot
         // be told from outside.
-        let may_drain = !["short", "ring"].contains(&link.queue.as_str());
+        let may_drain = !["short", "ring", "ranked.ring"].contains(&link.queue.as_str());
         let (amount, is_drain) = match credit {
             Credit::Some(amount) => (amount, false),
             Credit::Drain(amount) => (amount, may_drain),
@@ -247,6 +261,28 @@ impl Client {
     }
 }
 
+/// Gives a letter what queues, exchanges and filters look at.
+fn address_letter(mut letter: Letter, plan: &Plan, random: &mut Random) -> Letter {
+    if plan.has(Fault::Priorities) && random.is_lucky(800) {
+        letter.priority = Some(random.below(12) as u8);
+    }
+    if !plan.has(Fault::Exchanges) && !plan.has(Fault::Filters) {
+        return letter;
+    }
+    letter.subject = random.is_lucky(800).then(|| pick_key(random));
+    if random.is_lucky(700) {
+        let color = Datum::Text(["red", "blue"][random.index(2)].to_owned());
+        letter.properties.insert("color".to_owned(), color);
+    }
+    for name in ["size", "x-number"] {
+        if random.is_lucky(500) {
+            let number = Datum::Int(random.below(4) as i64);
+            letter.properties.insert(name.to_owned(), number);
+        }
+    }
+    letter
+}
+
 fn pick_size(plan: &Plan, random: &mut Random) -> usize {
     let choices: &[(u64, (u64, u64))] = if plan.has(Fault::Tiny) {
         &[(6, (8, 200)), (2, (300, 2_000))]
@@ -257,10 +293,14 @@ fn pick_size(plan: &Plan, random: &mut Random) -> usize {
     random.within(low, high) as usize
 }
 
-/// Only where no limit depends on what is still there.
 fn pick_ttl(plan: &Plan, queue: &str, random: &mut Random) -> Option<u32> {
-    let may_have = plan.has(Fault::Expiry) && ["plain", "volatile", "brief"].contains(&queue);
+    let may_have = plan.has(Fault::Expiry) && TTL_QUEUES.contains(&queue);
     (may_have && random.is_lucky(300)).then(|| random.below(3_000) as u32)
+}
+
+fn pick_delay(plan: &Plan, queue: &str, random: &mut Random) -> Option<u64> {
+    let may_have = plan.has(Fault::Delays) && TTL_QUEUES.contains(&queue);
+    (may_have && random.is_lucky(250)).then(|| random.below(1_500))
 }
 
 fn pick_outcome(plan: &Plan, random: &mut Random) -> (DeliveryState, Outcome) {

@@ -7,7 +7,7 @@ use qq_proto_amqp::connection::NewLink;
 use qq_proto_amqp::performative::{
     DeliveryState, RcvSettleMode, SndSettleMode, Source, Target, TargetKind,
 };
-use qq_proto_amqp::types::{Str, Symbol, Value};
+use qq_proto_amqp::types::{Described, Map, Str, Symbol, Value};
 
 use super::{Client, Kind, Link, Mode, Receiver, Scene, Sender};
 use crate::sim::plan::{Fault, Plan};
@@ -23,6 +23,8 @@ struct Opening {
     name: String,
     spec: QueueSpec,
     is_sender: bool,
+    /// One of a connection that has as many as there are queues.
+    is_drainer: bool,
 }
 
 impl Client {
@@ -43,6 +45,7 @@ impl Client {
             name,
             spec: spec.clone(),
             is_sender,
+            is_drainer: false,
         }
     }
 
@@ -54,6 +57,35 @@ impl Client {
         random: &mut Random,
         spec: &QueueSpec,
     ) {
+        let address = address(spec, random);
+        self.open_sender(scene, plan, random, (spec, address, false));
+    }
+
+    /// Opens a link that sends to an exchange, with the same key for all or that of each message.
+    pub(in crate::sim) fn attach_poster(
+        &mut self,
+        scene: &mut Scene<'_>,
+        plan: &Plan,
+        random: &mut Random,
+        exchange: &str,
+    ) {
+        let text = match random.below(3) {
+            0 => exchange.to_owned(),
+            1 => format!("/exchanges/{exchange}"),
+            _ => format!("/exchanges/{exchange}/{}", pick_key(random)),
+        };
+        let spec = QueueSpec::new(exchange);
+        let address = Value::Str(Str::from(text.as_str()));
+        self.open_sender(scene, plan, random, (&spec, address, true));
+    }
+
+    fn open_sender(
+        &mut self,
+        scene: &mut Scene<'_>,
+        plan: &Plan,
+        random: &mut Random,
+        (spec, address, is_poster): (&QueueSpec, Value, bool),
+    ) {
         let opening = self.opening(random, true, spec, plan.has(Fault::Steal));
         let is_settled = plan.has(Fault::Presettled) && random.is_lucky(250);
         let link = NewLink {
@@ -61,7 +93,7 @@ impl Client {
             is_sender: true,
             source: Some(Source::default()),
             target: Some(TargetKind::Target(Target {
-                address: Some(address(spec, random)),
+                address: Some(address),
                 ..Target::default()
             })),
             snd_settle_mode: if is_settled {
@@ -76,6 +108,7 @@ impl Client {
         };
         let kind = Kind::Sender(Sender {
             is_settled,
+            is_poster,
             unanswered: BTreeMap::new(),
             next_token: 0,
         });
@@ -91,15 +124,19 @@ impl Client {
         spec: &QueueSpec,
         mode: Option<Mode>,
     ) {
-        let opening = self.opening(
+        let mut opening = self.opening(
             random,
             false,
             spec,
             mode.is_none() && plan.has(Fault::Steal),
         );
+        opening.is_drainer = mode.is_some();
         let mode = mode.unwrap_or_else(|| pick_mode(plan, random));
+        let has_filter = !opening.is_drainer && plan.has(Fault::Filters) && random.is_lucky(400);
+        let filter = has_filter.then(|| pick_filter(random));
         let source = Source {
             address: Some(address(spec, random)),
+            filter,
             distribution_mode: (mode == Mode::Browse).then(|| Symbol::from_static("copy")),
             // Never `accepted`: what a link leaves behind must not count as done without a word.
             default_outcome: random.is_lucky(250).then_some(DeliveryState::Released),
@@ -152,7 +189,7 @@ impl Client {
         let is_taken = live.links.iter().any(|link| {
             link.name == opening.name && matches!(link.kind, Kind::Sender(_)) == opening.is_sender
         });
-        if is_taken || live.links.len() >= LINKS_MAX {
+        if is_taken || live.links.len() >= LINKS_MAX && !opening.is_drainer {
             return;
         }
         let session = live.sessions[random.index(live.sessions.len())];
@@ -171,6 +208,39 @@ impl Client {
             kind,
         });
     }
+}
+
+/// A routing key of up to three words.
+pub(super) fn pick_key(random: &mut Random) -> String {
+    let words: Vec<_> = (0..random.within(1, 3))
+        .map(|_| ["a", "b", "c"][random.index(3)])
+        .collect();
+    words.join(".")
+}
+
+/// Application properties that messages must have.
+fn pick_filter(random: &mut Random) -> Map {
+    let text = |text: &str| Value::Str(Str::from(text));
+    let mut wanted = Map::default();
+    if random.is_lucky(700) {
+        wanted.push((text("color"), text(["red", "blue"][random.index(2)])));
+    }
+    if wanted.is_empty() || random.is_lucky(400) {
+        let size = if random.is_lucky(200) {
+            Value::Null
+        } else {
+            Value::Ubyte(random.below(4) as u8)
+        };
+        wanted.push((text("size"), size));
+    }
+    let filter = Described {
+        descriptor: Value::Ulong(0x174),
+        value: Value::Map(wanted),
+    };
+    let name = Value::Symbol(Symbol::from_static("wanted"));
+    [(name, Value::Described(Box::new(filter)))]
+        .into_iter()
+        .collect()
 }
 
 fn pick_mode(plan: &Plan, random: &mut Random) -> Mode {

@@ -218,7 +218,7 @@ fn on_outcome(link: &mut Link, scene: &mut Scene<'_>, token: u64, state: Option<
     };
     scene
         .recorder
-        .sent(scene.now, &link.process, number, refusal);
+        .sent(scene.now, &link.process, &link.queue, number, refusal);
 }
 
 fn on_settled(link: &mut Link, scene: &mut Scene<'_>, id: IncomingId) {

@@ -70,6 +70,8 @@ struct Receiver {
 #[derive(Debug)]
 struct Sender {
     is_settled: bool,
+    /// It sends to an exchange.
+    is_poster: bool,
     /// Numbers by token.
     unanswered: BTreeMap<u64, u64>,
     next_token: u64,

@@ -1,19 +1,20 @@
 //! What the broker was told, applied to the reference.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
 use qq_core::broker::Now;
+use qq_core::filter::{FilterSpec, SectionName};
 use qq_core::vocab::{
-    Address, Command, ConnId, ConsumerSpec, LinkKey, Message, Outcome, Port, ProducerSpec, Ticket,
+    Address, Cause, Command, ConnId, ConsumerSpec, LinkKey, Outcome, Port, ProducerSpec, QueueId,
+    Ticket,
 };
 
-use super::queue::{Entry, Peer, Queue};
+use super::burial::{Sureness, is_used_up};
+
+use super::queue::{Peer, Queue, Wants};
 use super::{
-    Confirming, Consumer, Input, News, PortKind, Producer, Published, Reference, down_ms, ttl_of,
-    up_ms,
+    Change, Confirming, Consumer, Input, News, PortKind, Producer, Reference, To, down_ms,
 };
-use crate::sim::letter;
 
 type Refused = BTreeSet<(ConnId, Port, Ticket)>;
 
@@ -25,7 +26,7 @@ impl Reference {
                     self.command(now, conn, command, refused);
                 }
             }
-            Input::Gone(conn) => self.lose_connection(conn),
+            Input::Gone(conn) => self.lose_connection(now, conn),
             Input::Declared(spec, id, owner) => {
                 let name = spec.name.clone();
                 if self.queues.get(&name).is_some_and(|queue| queue.id == id) {
@@ -35,15 +36,16 @@ impl Reference {
                 self.queues.insert(name, Queue::new(id, *spec, owner));
             }
             Input::Purged(name, count) => self.purge(&name, count),
-            Input::Deleted(name) => self.delete(&name, None),
-            Input::Damaged(name) => self.damage(&name),
+            Input::Deleted(name) => self.delete(now, &name, None),
+            Input::Damaged(name) => self.damage(now, &name),
+            Input::Topology(change, is_done) => self.change(now, change, is_done),
         }
     }
 
     fn command(&mut self, now: Now, conn: ConnId, command: Command, refused: &Refused) {
         match command {
-            Command::OpenProducer { port, spec } => self.open_producer((conn, port), *spec),
-            Command::OpenConsumer { port, spec } => self.open_consumer((conn, port), *spec),
+            Command::OpenProducer { port, spec } => self.open_producer(now, (conn, port), *spec),
+            Command::OpenConsumer { port, spec } => self.open_consumer(now, (conn, port), *spec),
             Command::Publish {
                 port,
                 ticket,
@@ -68,7 +70,7 @@ impl Reference {
                 last,
                 outcome,
                 confirm,
-            } => self.settle((conn, port), first.0, last.0, &outcome, confirm),
+            } => self.settle(now, (conn, port), (first.0, last.0), &outcome, confirm),
             // No simulated client asks about queues; those that an operator deletes come as an input of their own.
             // No simulated queue has locks.
             Command::Extend { .. } | Command::Relock { .. } => {}
@@ -79,18 +81,51 @@ impl Reference {
             | Command::Describe { .. }
             | Command::Reported { .. }
             | Command::Manage { .. } => {}
-            Command::Close { port, lost, .. } => self.close((conn, port), lost),
+            Command::Close { port, lost, .. } => self.close(now, (conn, port), lost),
         }
     }
 
     /// A link of this key that is there already is taken over: its deliveries end as lost.
-    fn steal(&mut self, key: Option<&LinkKey>, is_producer: bool) {
+    fn steal(&mut self, now: Now, key: Option<&LinkKey>, is_producer: bool) {
         let Some(key) = key else {
             return;
         };
         if let Some(old) = self.links.get(&(key.clone(), is_producer)).copied() {
-            self.close(old, true);
+            self.close(now, old, true);
             self.closing.insert(old);
+        }
+    }
+
+    /// Exchanges and bindings change, and links of exchanges that are gone go.
+    fn change(&mut self, now: Now, change: Change, is_done: bool) {
+        self.is_rerouted = true;
+        let has_queue = |name: &str| {
+            let found = self.queues.get(name);
+            found.is_some_and(|queue| queue.owner.is_none())
+        };
+        let is_allowed = self.topology.allows(&change, has_queue);
+        if is_allowed != is_done {
+            let text = format!("done = {is_done}, and it should not be so: {change:?}");
+            return self.broken(text);
+        }
+        if is_done {
+            let gone = self.topology.change(change);
+            self.close_links_to(now, &gone);
+        }
+    }
+
+    fn close_links_to(&mut self, now: Now, gone: &[String]) {
+        let is_gone = |port: &PortKind| match port {
+            PortKind::Producer(producer) => {
+                matches!(&producer.to, To::Exchange(name, _) if gone.contains(name))
+            }
+            PortKind::Consumer(_) => false,
+        };
+        let ports = self.ports.iter().filter(|(_, port)| is_gone(port));
+        let ports: Vec<Peer> = ports.map(|(peer, _)| *peer).collect();
+        for peer in ports {
+            self.close(now, peer, true);
+            self.closing.insert(peer);
         }
     }
 
@@ -104,26 +139,43 @@ impl Reference {
         is_free.then(|| name.clone())
     }
 
-    fn open_producer(&mut self, peer: Peer, spec: ProducerSpec) {
-        self.steal(spec.key.as_ref(), true);
-        let found = self.find(peer.0, &spec.address);
+    /// What an address means to a producer.
+    fn find_target(&self, conn: ConnId, address: &Address) -> Option<To> {
+        match address {
+            Address::Exchange { name, key } => {
+                let is_there = self.topology.exchanges.contains_key(name);
+                is_there.then(|| To::Exchange(name.clone(), key.clone()))
+            }
+            Address::Name(name)
+                if !self.queues.contains_key(name)
+                    && self.topology.exchanges.contains_key(name) =>
+            {
+                Some(To::Exchange(name.clone(), None))
+            }
+            _ => self.find(conn, address).map(To::Queue),
+        }
+    }
+
+    fn open_producer(&mut self, now: Now, peer: Peer, spec: ProducerSpec) {
+        self.steal(now, spec.key.as_ref(), true);
+        let found = self.find_target(peer.0, &spec.address);
         self.opening.insert(peer, found.is_some());
-        let Some(queue) = found else {
+        let Some(to) = found else {
             return;
         };
         if let Some(key) = &spec.key {
             self.links.insert((key.clone(), true), peer);
         }
         let producer = Producer {
-            queue,
+            to,
             key: spec.key,
             unanswered: BTreeMap::new(),
         };
         self.ports.insert(peer, PortKind::Producer(producer));
     }
 
-    fn open_consumer(&mut self, peer: Peer, spec: ConsumerSpec) {
-        self.steal(spec.key.as_ref(), false);
+    fn open_consumer(&mut self, now: Now, peer: Peer, spec: ConsumerSpec) {
+        self.steal(now, spec.key.as_ref(), false);
         let is_sound = |name: &String| self.queues.get(name).is_some_and(|queue| !queue.is_damaged);
         let found = self.find(peer.0, &spec.address).filter(is_sound);
         self.opening.insert(peer, found.is_some());
@@ -137,6 +189,10 @@ impl Reference {
             queue,
             key: spec.key,
             is_browsing: spec.browse,
+            wants: match spec.filter {
+                Some(FilterSpec::Properties(SectionName::ApplicationProperties, wants)) => wants,
+                _ => Wants::new(),
+            },
             is_settled: spec.settled,
             default_outcome: spec.default_outcome,
             sent: 0,
@@ -149,87 +205,29 @@ impl Reference {
         self.ports.insert(peer, PortKind::Consumer(consumer));
     }
 
-    fn publish(
+    fn settle(
         &mut self,
         now: Now,
         peer: Peer,
-        ticket: u64,
-        message: Arc<Message>,
-        is_refused: bool,
+        (first, last): (u64, u64),
+        outcome: &Outcome,
+        confirm: bool,
     ) {
-        let Some(PortKind::Producer(producer)) = self.ports.get_mut(&peer) else {
-            return;
-        };
-        let Some(queue) = self.queues.get_mut(&producer.queue) else {
-            return;
-        };
-        let number = letter::number_of(&message.payload).unwrap_or(u64::MAX);
-        let must_refuse = queue.refuses(message.payload.len());
-        let is_durable = message.envelope.durable && queue.is_durable();
-        let ttl_ms = ttl_of(message.envelope.ttl_ms, queue.spec.message_ttl_ms);
-        let is_dead = ttl_ms == Some(0);
-        let published = Published {
-            number,
-            needs_store: is_durable && !is_dead,
-            is_refused: must_refuse || is_refused,
-        };
-        if producer.unanswered.insert(ticket, published).is_some() {
-            let text = format!("ticket {ticket} of {peer:?} is used twice");
-            return self.broken(text);
-        }
-        if is_refused && !must_refuse && !self.may_refuse {
-            let text = format!(
-                "message {number} is refused though {} has room",
-                queue.spec.name
-            );
-            return self.broken(text);
-        }
-        if must_refuse || is_refused {
-            return;
-        }
-        if is_dead {
-            self.news.push(News::Dropped(number));
-            return;
-        }
-        let seq = queue.next;
-        if is_durable {
-            self.issued.insert((queue.id, seq), number);
-        }
-        let entry = Entry {
-            number,
-            count: message.envelope.delivery_count,
-            message,
-            is_durable,
-            annotations: None,
-            had_owner: false,
-            excluded: Vec::new(),
-            owner: None,
-            expires_ms: ttl_ms.map(|ttl| up_ms(now) + ttl),
-        };
-        let dropped = queue.push(entry);
-        self.news.extend(dropped.into_iter().map(News::Dropped));
-        let over = queue.forget_expired(down_ms(now));
-        self.news.extend(over.into_iter().map(News::Dropped));
-    }
-
-    fn settle(&mut self, peer: Peer, first: u64, last: u64, outcome: &Outcome, confirm: bool) {
         let Some(PortKind::Consumer(consumer)) = self.ports.get_mut(&peer) else {
             return;
         };
-        let Some(queue) = self.queues.get_mut(&consumer.queue) else {
-            return;
-        };
+        let name = consumer.queue.clone();
         let ended: Vec<(u64, u64)> = consumer
             .held
             .range(first..=last)
             .map(|(delivery, seq)| (*delivery, *seq))
             .collect();
+        consumer
+            .held
+            .retain(|delivery, _| !(first..=last).contains(delivery));
         let mut ends = Vec::new();
-        for (delivery, seq) in ended {
-            consumer.held.remove(&delivery);
-            if let Some(end) = conclude(queue, peer, seq, outcome) {
-                ends.push(end);
-            }
+        for (_, seq) in ended {
+            ends.extend(self.conclude(now, &name, peer, seq, outcome));
         }
         if confirm {
             let list = self.confirming.entry(peer).or_default();
@@ -238,7 +236,7 @@ impl Reference {
     }
 
     /// A port goes: what a consumer holds ends as lost, or as its source says.
-    fn close(&mut self, peer: Peer, lost: bool) {
+    fn close(&mut self, now: Now, peer: Peer, lost: bool) {
         let Some(port) = self.ports.remove(&peer) else {
             return;
         };
@@ -253,27 +251,24 @@ impl Reference {
         let PortKind::Consumer(consumer) = port else {
             return;
         };
-        let Some(queue) = self.queues.get_mut(&consumer.queue) else {
-            return;
-        };
         let outcome = if lost {
             &Outcome::Lost
         } else {
             &consumer.default_outcome
         };
         for seq in consumer.held.values() {
-            conclude(queue, peer, *seq, outcome);
+            self.conclude(now, &consumer.queue, peer, *seq, outcome);
         }
     }
 
-    fn lose_connection(&mut self, conn: ConnId) {
+    fn lose_connection(&mut self, now: Now, conn: ConnId) {
         let ports: Vec<Peer> = self
             .ports
             .range((conn, Port(0))..=(conn, Port(u32::MAX)))
             .map(|(peer, _)| *peer)
             .collect();
         for peer in ports {
-            self.close(peer, true);
+            self.close(now, peer, true);
         }
         let owned = self
             .queues
@@ -281,7 +276,7 @@ impl Reference {
             .filter(|queue| queue.owner == Some(conn));
         let owned: Vec<String> = owned.map(|queue| queue.spec.name.clone()).collect();
         for name in owned {
-            self.delete(&name, Some(conn));
+            self.delete(now, &name, Some(conn));
         }
         self.confirming.retain(|(owner, _), _| *owner != conn);
         self.opening.retain(|(owner, _), _| *owner != conn);
@@ -297,6 +292,7 @@ impl Reference {
         for seq in &waiting {
             queue.remove(*seq);
         }
+        self.unsettle_burials(name);
         if is_wrong {
             let text = format!(
                 "a purge of {name} takes {count} messages, not {}",
@@ -307,7 +303,7 @@ impl Reference {
     }
 
     /// Nobody may read from a queue any more.
-    fn damage(&mut self, name: &str) {
+    fn damage(&mut self, now: Now, name: &str) {
         if let Some(queue) = self.queues.get_mut(name) {
             queue.is_damaged = true;
         }
@@ -318,63 +314,97 @@ impl Reference {
         let ports = self.ports.iter().filter(|(_, port)| reads(port));
         let ports: Vec<Peer> = ports.map(|(peer, _)| *peer).collect();
         for peer in ports {
-            self.close(peer, true);
+            self.close(now, peer, true);
             self.closing.insert(peer);
         }
     }
 
     /// A queue goes, with its ports; those of `gone` need not be told.
-    fn delete(&mut self, name: &str, gone: Option<ConnId>) {
+    fn delete(&mut self, now: Now, name: &str, gone: Option<ConnId>) {
         let on_it = |port: &PortKind| match port {
-            PortKind::Producer(producer) => producer.queue == name,
+            PortKind::Producer(producer) => {
+                matches!(&producer.to, To::Queue(queue) if queue == name)
+            }
             PortKind::Consumer(consumer) => consumer.queue == name,
         };
         let ports = self.ports.iter().filter(|(_, port)| on_it(port));
         let ports: Vec<Peer> = ports.map(|(peer, _)| *peer).collect();
         for peer in ports {
-            self.close(peer, true);
+            self.close(now, peer, true);
             if Some(peer.0) != gone {
                 self.closing.insert(peer);
             }
         }
+        self.unsettle_burials(name);
         if let Some(queue) = self.queues.remove(name) {
             self.names.remove(&queue.id);
         }
+        self.is_rerouted = true;
+        let exchanges = self.topology.forget_queue(name);
+        self.close_links_to(now, &exchanges);
     }
-}
 
-/// Ends one delivery; returns what must be safe before that is confirmed.
-fn conclude(
-    queue: &mut Queue,
-    peer: Peer,
-    seq: u64,
-    outcome: &Outcome,
-) -> Option<(qq_core::vocab::QueueId, u64, Option<u32>)> {
-    let id = queue.id;
-    let entry = queue.entries.get_mut(&seq)?;
-    let is_durable = entry.is_durable;
-    match outcome {
-        Outcome::Accepted | Outcome::Rejected { .. } => {
-            queue.remove(seq);
+    /// Ends one delivery; returns what must be safe before that is confirmed.
+    fn conclude(
+        &mut self,
+        now: Now,
+        name: &str,
+        peer: Peer,
+        seq: u64,
+        outcome: &Outcome,
+    ) -> Option<(QueueId, u64, Option<u32>)> {
+        let queue = self.queues.get_mut(name)?;
+        let id = queue.id;
+        let entry = queue.entries.get_mut(&seq)?;
+        let is_durable = entry.is_durable;
+        let (failed, here, annotations) = match outcome {
+            Outcome::Accepted => {
+                queue.remove(seq);
+                return is_durable.then_some((id, seq, None));
+            }
+            Outcome::Rejected { .. } => {
+                self.fail(now, name, seq, Cause::Rejected);
+                return is_durable.then_some((id, seq, None));
+            }
+            Outcome::Released => (false, false, &None),
+            Outcome::Lost => (true, false, &None),
+            Outcome::Modified {
+                failed,
+                undeliverable_here,
+                annotations,
+            } => (*failed, *undeliverable_here, annotations),
+        };
+        if annotations.is_some() {
+            entry.annotations.clone_from(annotations);
+        }
+        if failed && is_used_up(&queue.spec, entry) {
+            self.fail(now, name, seq, Cause::Attempts);
             return is_durable.then_some((id, seq, None));
         }
-        Outcome::Released => {}
-        Outcome::Lost => entry.count += 1,
-        Outcome::Modified {
-            failed,
-            undeliverable_here,
-            annotations,
-        } => {
-            entry.count += u32::from(*failed);
-            if annotations.is_some() {
-                entry.annotations.clone_from(annotations);
-            }
-            if *undeliverable_here {
-                queue.exclude(seq, peer);
-            }
+        entry.count += u32::from(failed);
+        let count = entry.count;
+        if let Some(wait) = queue.spec.retry_backoff
+            && failed
+        {
+            let attempts = entry.count - entry.message.envelope.delivery_count;
+            let grown = u64::from(wait.factor).pow(attempts - 1) * wait.min_ms;
+            entry.due_ms = Some(down_ms(now) + grown.min(wait.max_ms));
+        }
+        if here {
+            queue.exclude(seq, peer);
+        }
+        queue.give_back(seq);
+        is_durable.then_some((id, seq, Some(count)))
+    }
+
+    /// A message that a consumer had cannot stay in its queue.
+    fn fail(&mut self, now: Now, name: &str, seq: u64, cause: Cause) {
+        let entry = self
+            .queues
+            .get_mut(name)
+            .and_then(|queue| queue.remove(seq));
+        if let Some(entry) = entry {
+            self.bury(now, name, (Some(seq), entry), cause, Sureness::Done);
         }
     }
-    let count = queue.entries.get(&seq).map_or(0, |entry| entry.count);
-    queue.give_back(seq);
-    is_durable.then_some((id, seq, Some(count)))
 }

@@ -6,17 +6,28 @@
 //!
 //! One *round* is what the broker does between two looks at its inbox: some inputs, one flush, the notices of it.
 
+mod burial;
 mod commands;
 mod notices;
+mod publish;
 mod queue;
+mod topology;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use qq_core::broker::{Broker, Now, QueueSpec};
-use qq_core::vocab::{Command, ConnId, LinkKey, Notice, Outcome, Port, QueueId, Ticket};
+use qq_core::route::{BindingSpec, ExchangeSpec};
+use qq_core::store::Op;
+use qq_core::vocab::{
+    Cause, Command, ConnId, Delay, LinkKey, Message, Notice, Outcome, Port, QueueId, Ticket,
+};
 
 use super::mirror::{Mirror, State};
+use super::setup::DEAD_EXCHANGE;
+use burial::{Burial, Sureness};
+use queue::Wants;
 pub(super) use queue::{Entry, Peer, Queue};
+use topology::Topology;
 
 /// What the broker was told.
 #[derive(Debug)]
@@ -33,6 +44,17 @@ pub(super) enum Input {
     Deleted(String),
     /// That bodies of a queue cannot be read.
     Damaged(String),
+    /// That exchanges and bindings are to change; whether it did so.
+    Topology(Change, bool),
+}
+
+/// A change of exchanges and bindings.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    Declare(ExchangeSpec),
+    Delete(String),
+    Bind(BindingSpec),
+    Unbind(BindingSpec),
 }
 
 /// A settlement whose confirmation is awaited.
@@ -49,6 +71,7 @@ struct Consumer {
     queue: String,
     key: Option<LinkKey>,
     is_browsing: bool,
+    wants: Wants,
     is_settled: bool,
     default_outcome: Outcome,
     sent: u64,
@@ -70,11 +93,21 @@ struct Published {
     needs_store: bool,
     /// It was refused, says the reference.
     is_refused: bool,
+    /// No queue was to have it.
+    is_unroutable: bool,
+}
+
+/// Where a producer's messages go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum To {
+    Queue(String),
+    /// By this key, or that of each message.
+    Exchange(String, Option<String>),
 }
 
 #[derive(Debug)]
 struct Producer {
-    queue: String,
+    to: To,
     key: Option<LinkKey>,
     unanswered: BTreeMap<u64, Published>,
 }
@@ -90,8 +123,10 @@ enum PortKind {
 pub(super) enum News {
     /// A rule is broken.
     Broken(String),
-    /// A message was dropped as its queue's rules say.
-    Dropped(u64),
+    /// A message that was sent to a queue was dropped as rules say.
+    Dropped(u64, String),
+    /// An exchange gave a message to queues, in some of which it is durable.
+    Routed(u64, Vec<(String, bool)>),
     /// The broker no longer serves this link of a connection.
     Cut(ConnId, LinkKey, bool),
 }
@@ -120,6 +155,13 @@ pub(super) struct Reference {
     drained: Vec<Peer>,
     /// Ops of this round: what was published as durable, by queue and position.
     issued: BTreeMap<(QueueId, u64), u64>,
+    /// Dead letters that were not seen to arrive.
+    burials: Vec<Burial>,
+    /// Queues for dead letters that the broker may have made for itself.
+    made_graves: BTreeSet<String>,
+    topology: Topology,
+    /// Exchanges or bindings may have changed since the broker's were looked at.
+    is_rerouted: bool,
 }
 
 impl Reference {
@@ -138,6 +180,17 @@ impl Reference {
         self.closing.clear();
         self.opening.clear();
         self.issued.clear();
+        self.burials.clear();
+        self.made_graves.clear();
+        self.topology = Topology::default();
+        self.is_rerouted = true;
+        for op in kept.topology() {
+            match op {
+                Op::ExchangeDeclared { spec } => self.topology.declare(ExchangeSpec::clone(spec)),
+                Op::Bound { spec } => self.topology.bind(BindingSpec::clone(spec)),
+                _ => {}
+            }
+        }
         for (id, kept) in &kept.queues {
             let mut queue = Queue::new(*id, QueueSpec::clone(&kept.spec), None);
             for (seq, kept) in &kept.messages {
@@ -153,6 +206,8 @@ impl Reference {
                     excluded: Vec::new(),
                     owner: None,
                     expires_ms: ttl_ms.map(|ttl| up_ms(now) + ttl.saturating_sub(spent_ms)),
+                    // A wait between attempts ends with the process.
+                    due_ms: due_ms_of(&kept.message, kept.arrived_at_ms, now),
                 };
                 // What exceeds a limit after a restart stays until something is added.
                 queue.insert(*seq, entry);
@@ -165,9 +220,19 @@ impl Reference {
 
     /// Time passed: what is over is gone, wherever the broker still keeps it.
     pub(super) fn pass(&mut self, now: Now) {
-        for queue in self.queues.values_mut() {
-            let over = queue.forget_expired(down_ms(now));
-            self.news.extend(over.into_iter().map(News::Dropped));
+        let mut over = Vec::new();
+        for (name, queue) in &mut self.queues {
+            let of_queue = queue.forget_expired(down_ms(now)).into_iter();
+            over.extend(of_queue.map(|(seq, entry)| (name.clone(), seq, entry)));
+        }
+        for (name, seq, entry) in over {
+            self.bury(
+                now,
+                &name,
+                (Some(seq), entry),
+                Cause::Expired,
+                Sureness::Due,
+            );
         }
     }
 
@@ -201,8 +266,10 @@ impl Reference {
     }
 
     /// The broker is at rest: is anything left undone, and does it count as the reference does?
-    pub(super) fn check_rest(&mut self, mirror: &Mirror, broker: &Broker) {
+    pub(super) fn check_rest(&mut self, now: Now, mirror: &Mirror, broker: &Broker) {
         let mut broken = Vec::new();
+        let (now_ms, may_page) = (down_ms(now), self.may_page);
+        let is_in_turn = |entry: &Entry| entry.is_in_turn(now_ms, may_page);
         for (peer, port) in &self.ports {
             let PortKind::Consumer(consumer) = port else {
                 continue;
@@ -215,7 +282,7 @@ impl Reference {
             if consumer.sent >= consumer.limit || consumer.is_browsing || may_wait {
                 continue;
             }
-            if let Some((seq, entry)) = queue.first_for(*peer)
+            if let Some((seq, entry)) = queue.first_for(*peer, &consumer.wants, is_in_turn)
                 && is_safe(mirror, queue.id, seq, entry)
             {
                 broken.push(format!(
@@ -233,21 +300,42 @@ impl Reference {
                 broken.push(format!("{name}: damaged = {}", found.is_damaged));
             }
             let (messages, waiting) = (queue.entries.len(), queue.waiting.len());
-            if !queue.saw_ttl && (found.messages, found.waiting) != (messages, waiting) {
+            let (done, all) = self.unseen(name);
+            let is_counted = (messages + done..=messages + all).contains(&found.messages)
+                && found.messages - messages == found.waiting.wrapping_sub(waiting);
+            if !queue.saw_ttl && !is_counted {
                 broken.push(format!(
-                    "{name} holds {} messages, {} waiting; it should be {messages} and {waiting}",
+                    "{name} holds {} messages, {} waiting; it should be {messages} and {waiting}, and {done} to {all} more",
                     found.messages, found.waiting
                 ));
             }
         }
         let queues = broker.counters().queues;
-        if queues != self.queues.len() {
-            broken.push(format!(
-                "there are {queues} queues, not {}",
-                self.queues.len()
-            ));
+        let is_made = |name: &&String| {
+            !self.queues.contains_key(*name) && broker.queue_counters(name).is_some()
+        };
+        let known = self.queues.len() + self.made_graves.iter().filter(is_made).count();
+        if queues != known {
+            broken.push(format!("there are {queues} queues, not {known}"));
+        }
+        if std::mem::take(&mut self.is_rerouted) {
+            broken.extend(self.topology.difference(broker));
         }
         self.news.extend(broken.into_iter().map(News::Broken));
+    }
+
+    /// One of the bindings that are there, by chance.
+    pub(super) fn some_binding(&self, chance: u64) -> Option<BindingSpec> {
+        let bindings: Vec<_> = self
+            .topology
+            .bindings
+            .iter()
+            .filter(|binding| binding.exchange != DEAD_EXCHANGE)
+            .collect();
+        let at = chance.checked_rem(bindings.len() as u64)?;
+        bindings
+            .get(at as usize)
+            .map(|binding| BindingSpec::clone(binding))
     }
 
     pub(super) fn name_of(&self, queue: QueueId) -> Option<String> {
@@ -269,7 +357,7 @@ impl Reference {
     }
 
     /// Whether an operation of the broker puts the message there that was published there.
-    pub(super) fn check_issued(&mut self, queue: QueueId, seq: u64, number: u64) {
+    fn check_issued(&mut self, queue: QueueId, seq: u64, number: u64) {
         let expected = self.issued.remove(&(queue, seq));
         if expected != Some(number) {
             let text = format!(
@@ -316,6 +404,16 @@ fn down_ms(now: Now) -> u64 {
 /// Milliseconds, rounded up: where a time to live begins, so that nothing is over early.
 fn up_ms(now: Now) -> u64 {
     now.mono.as_nanos().div_ceil(1_000_000) as u64
+}
+
+/// When a message that arrived at a moment of the wall clock is due.
+fn due_ms_of(message: &Message, arrived_at_ms: i64, now: Now) -> Option<u64> {
+    let since_ms = |from_ms: i64, to_ms: i64| u64::try_from(to_ms - from_ms).unwrap_or(0);
+    let left_ms = match message.envelope.delay()? {
+        Delay::For(delay_ms) => delay_ms.saturating_sub(since_ms(arrived_at_ms, now.wall_ms)),
+        Delay::Until(at_ms) => since_ms(now.wall_ms, at_ms),
+    };
+    (left_ms > 0).then(|| down_ms(now) + left_ms)
 }
 
 /// The shorter of two times to live.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use qq_core::broker::Now;
 use qq_core::vocab::{ConnId, Delivered, Notice, Port, QueueId, Reason, Verdict};
 
-use super::queue::{Entry, Peer};
+use super::burial::origin_of;
+use super::queue::{Entry, Peer, is_wanted};
 use super::{Consumer, Mirror, News, PortKind, Reference, down_ms, is_safe};
 
 impl Consumer {
@@ -23,27 +24,30 @@ impl Reference {
                 self.browse(now, mirror, (*conn, *port), delivered);
             }
         }
-        // Highest position that each consumer was given in this round.
-        let mut given: BTreeMap<Peer, u64> = BTreeMap::new();
+        // The last turn of what each consumer was given in this round.
+        let mut given: BTreeMap<Peer, (u8, u64)> = BTreeMap::new();
         for (conn, notice) in notices {
             self.notice(now, mirror, conn, notice, &mut given);
         }
         let mut broken = Vec::new();
-        for (peer, seq) in given {
+        let (now_ms, may_page) = (down_ms(now), self.may_page);
+        let is_in_turn = |entry: &Entry| entry.is_in_turn(now_ms, may_page);
+        for (peer, turn) in given {
             let Some(PortKind::Consumer(consumer)) = self.ports.get(&peer) else {
                 continue;
             };
-            let first = self
-                .queues
-                .get(&consumer.queue)
-                .and_then(|queue| queue.first_for(peer));
+            let wants = &consumer.wants;
+            let first = self.queues.get(&consumer.queue).and_then(|queue| {
+                let (seq, entry) = queue.first_for(peer, wants, is_in_turn)?;
+                Some((queue.turn_of(wants, seq, entry), entry))
+            });
             if let Some((skipped, entry)) = first
-                && skipped < seq
+                && skipped < turn
                 && !self.loose.contains(&consumer.queue)
             {
                 broken.push(format!(
-                    "{peer:?} is given position {seq} of {} before {skipped} (message {})",
-                    consumer.queue, entry.number
+                    "{peer:?} is given position {} of {} before {} (message {})",
+                    turn.1, consumer.queue, skipped.1, entry.number
                 ));
             }
         }
@@ -54,7 +58,7 @@ impl Reference {
             if let Some(queue) = self.queues.get(&consumer.queue)
                 && !self.loose.contains(&consumer.queue)
                 && mirror.is_idle()
-                && let Some((seq, entry)) = queue.first_for(peer)
+                && let Some((seq, entry)) = queue.first_for(peer, &consumer.wants, is_in_turn)
                 && is_safe(mirror, queue.id, seq, entry)
             {
                 broken.push(format!(
@@ -73,7 +77,7 @@ impl Reference {
         mirror: &Mirror,
         conn: ConnId,
         notice: Notice,
-        given: &mut BTreeMap<Peer, u64>,
+        given: &mut BTreeMap<Peer, (u8, u64)>,
     ) {
         match notice {
             Notice::ProducerOpened { port, .. } | Notice::ConsumerOpened { port, .. } => {
@@ -146,6 +150,10 @@ impl Reference {
             Verdict::Accepted if published.needs_store && !mirror.was_safe(number) => {
                 self.broken(format!("message {number} is accepted before it is safe"));
             }
+            Verdict::Accepted if published.is_unroutable => {
+                self.broken(format!("message {number} is accepted and belongs nowhere"));
+            }
+            Verdict::Unroutable if published.is_unroutable => {}
             Verdict::Accepted | Verdict::Rejected(Reason::LimitExceeded) => {}
             other => self.broken(format!("message {number} is answered with {other:?}")),
         }
@@ -159,10 +167,29 @@ impl Reference {
             return;
         }
         let seq = delivered.seq.0;
+        let name = consumer.queue.clone();
+        let is_placed = self
+            .queues
+            .get(&name)
+            .is_some_and(|queue| queue.entries.contains_key(&seq));
+        if !is_placed && delivered.message.envelope.deaths.is_some() {
+            self.arrive(now, &name, seq, &delivered.message);
+        }
+        let Some(PortKind::Consumer(consumer)) = self.ports.get_mut(&peer) else {
+            return;
+        };
         let Some(queue) = self.queues.get(&consumer.queue) else {
             return;
         };
-        let skipped = queue.waiting.range(consumer.browse_from..seq).next();
+        let is_skipped = |seq: &&u64| {
+            let entry = queue.entries.get(*seq);
+            // What was not due when it was passed is not looked at again.
+            entry.is_some_and(|entry| entry.due_ms.is_none() && is_wanted(&consumer.wants, entry))
+        };
+        let skipped = queue
+            .waiting
+            .range(consumer.browse_from..seq)
+            .find(is_skipped);
         let entry = queue
             .entries
             .get(&seq)
@@ -179,6 +206,7 @@ impl Reference {
                 wrong = Some("before it is safe");
             }
             Some(entry) if entry.message != delivered.message => wrong = Some("changed"),
+            Some(entry) if !is_wanted(&consumer.wants, entry) => wrong = Some("unasked"),
             Some(entry) if entry.expires_ms.is_some_and(|at| at <= down_ms(now)) => {
                 wrong = Some("after its time");
             }
@@ -201,7 +229,7 @@ impl Reference {
         mirror: &Mirror,
         peer: Peer,
         delivered: &Delivered,
-        given: &mut BTreeMap<Peer, u64>,
+        given: &mut BTreeMap<Peer, (u8, u64)>,
     ) {
         let seq = delivered.seq.0;
         let Some(PortKind::Consumer(consumer)) = self.ports.get_mut(&peer) else {
@@ -234,21 +262,38 @@ impl Reference {
             ));
         }
         let id = queue.id;
+        if !queue.entries.contains_key(&seq) && delivered.message.envelope.deaths.is_some() {
+            // A volatile dead letter: nothing else said where it is.
+            self.arrive(now, &name, seq, &delivered.message);
+        }
+        let (Some(queue), Some(PortKind::Consumer(consumer))) =
+            (self.queues.get_mut(&name), self.ports.get_mut(&peer))
+        else {
+            return;
+        };
+        let turn = queue
+            .entries
+            .get(&seq)
+            .map_or((0, seq), |entry| queue.turn_of(&consumer.wants, seq, entry));
         let Some(entry) = queue.entries.get_mut(&seq) else {
             let text = format!("{peer:?} is given position {seq} of {name}, which is empty");
             return self.broken(text);
         };
+        if !is_wanted(&consumer.wants, entry) {
+            wrong.push("which its filter does not let pass".to_owned());
+        }
         wrong.extend(differences(now, mirror, peer, delivered, (id, entry)));
         if consumer.is_settled {
             // It is done with when it is sent, and may get lost on its way.
-            self.news.push(News::Dropped(entry.number));
+            let origin = origin_of(&entry.message, &name);
+            self.news.push(News::Dropped(entry.number, origin));
             queue.remove(seq);
         } else {
             consumer.held.insert(delivered.delivery.0, seq);
             queue.acquire(seq, peer);
         }
-        let highest = given.entry(peer).or_default();
-        *highest = seq.max(*highest);
+        let last = given.entry(peer).or_default();
+        *last = turn.max(*last);
         if !wrong.is_empty() {
             let what = wrong.join(", ");
             self.broken(format!("{peer:?} is given position {seq} of {name} {what}"));
@@ -339,6 +384,9 @@ fn differences(
     }
     if !is_safe(mirror, id, delivered.seq.0, entry) {
         wrong.push("before it is safe".to_owned());
+    }
+    if entry.due_ms.is_some_and(|due_ms| down_ms(now) < due_ms) {
+        wrong.push(format!("before it is due at {:?} ms", entry.due_ms));
     }
     let left_ms = entry.expires_ms.map(|at| at.saturating_sub(down_ms(now)));
     if left_ms == Some(0) {

@@ -5,7 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use qq_core::broker::{Overflow, QueueSpec};
+use qq_core::route::Datum;
 use qq_core::vocab::{ConnId, Message, Port, QueueId};
+
+use super::topology::is_equal;
+use crate::sim::letter;
+
+/// Application properties that a consumer's messages must have, with their values; null stands for any.
+pub(in crate::sim) type Wants = Vec<(String, Datum)>;
 
 /// Who speaks: a port of a connection.
 pub(in crate::sim) type Peer = (ConnId, Port);
@@ -28,6 +35,16 @@ pub(in crate::sim) struct Entry {
     pub(in crate::sim) owner: Option<Peer>,
     /// Monotonic millisecond at which its time is over.
     pub(in crate::sim) expires_ms: Option<u64>,
+    /// Monotonic millisecond before which nobody gets it.
+    pub(in crate::sim) due_ms: Option<u64>,
+}
+
+impl Entry {
+    /// Whether it must be given to whoever may have it: it was due a moment ago.
+    pub(in crate::sim) fn is_in_turn(&self, now_ms: u64, may_page: bool) -> bool {
+        self.due_ms
+            .is_none_or(|due_ms| !may_page && due_ms + 1 < now_ms)
+    }
 }
 
 /// One queue.
@@ -86,22 +103,22 @@ impl Queue {
 
     /// Adds a waiting message at a position.
     pub(in crate::sim) fn insert(&mut self, seq: u64, entry: Entry) {
-        self.next = seq + 1;
+        self.next = self.next.max(seq + 1);
         self.saw_ttl |= entry.expires_ms.is_some();
         self.waiting_bytes += entry.message.payload.len();
         self.waiting.insert(seq);
         self.entries.insert(seq, entry);
     }
 
-    /// Adds a message at the end; returns the numbers of those that had to make room.
-    pub(in crate::sim) fn push(&mut self, entry: Entry) -> Vec<u64> {
+    /// Adds a message at the end; returns those that had to make room.
+    pub(in crate::sim) fn push(&mut self, entry: Entry) -> Vec<(u64, Entry)> {
         self.insert(self.next, entry);
         let mut dropped = Vec::new();
         if self.spec.overflow == Overflow::DropHead {
             while self.is_over()
-                && let Some(seq) = self.waiting.first().copied()
+                && let Some(seq) = self.least()
             {
-                dropped.extend(self.remove(seq).map(|entry| entry.number));
+                dropped.extend(self.remove(seq).map(|entry| (seq, entry)));
             }
         }
         dropped
@@ -160,8 +177,8 @@ impl Queue {
         }
     }
 
-    /// Takes out the waiting messages whose time is over; returns their numbers.
-    pub(in crate::sim) fn forget_expired(&mut self, now_ms: u64) -> Vec<u64> {
+    /// Takes out the waiting messages whose time is over.
+    pub(in crate::sim) fn forget_expired(&mut self, now_ms: u64) -> Vec<(u64, Entry)> {
         if !self.saw_ttl {
             return Vec::new();
         }
@@ -170,15 +187,69 @@ impl Queue {
             entry.is_some_and(|entry| entry.expires_ms.is_some_and(|at| at <= now_ms))
         };
         let over: Vec<u64> = self.waiting.iter().filter(is_over).copied().collect();
-        let gone = over.into_iter().filter_map(|seq| self.remove(seq));
-        gone.map(|entry| entry.number).collect()
+        let gone = over.into_iter();
+        gone.filter_map(|seq| Some((seq, self.remove(seq)?)))
+            .collect()
+    }
+
+    /// How far the priority of a message is below the highest of the queue.
+    pub(in crate::sim) fn rank(&self, entry: &Entry) -> u8 {
+        let highest = self.spec.max_priority;
+        highest - entry.message.envelope.priority.min(highest)
+    }
+
+    /// The oldest waiting message of the lowest priority.
+    fn least(&self) -> Option<u64> {
+        if self.spec.max_priority == 0 {
+            return self.waiting.first().copied();
+        }
+        let ranks = self.waiting.iter().filter_map(|seq| {
+            let entry = self.entries.get(seq)?;
+            Some((u8::MAX - self.rank(entry), *seq))
+        });
+        ranks.min().map(|(_, seq)| seq)
+    }
+
+    /// Where a message stands for a consumer: what is smaller comes first.
+    pub(in crate::sim) fn turn_of(&self, wants: &Wants, seq: u64, entry: &Entry) -> (u8, u64) {
+        // A consumer with a filter takes what it wants in the order of arrival.
+        let rank = if wants.is_empty() {
+            self.rank(entry)
+        } else {
+            0
+        };
+        (rank, seq)
     }
 
     /// The first waiting message for a consumer.
-    pub(in crate::sim) fn first_for(&self, peer: Peer) -> Option<(u64, &Entry)> {
-        self.waiting
+    pub(in crate::sim) fn first_for(
+        &self,
+        peer: Peer,
+        wants: &Wants,
+        is_in_turn: impl Fn(&Entry) -> bool,
+    ) -> Option<(u64, &Entry)> {
+        let mut waiting = self
+            .waiting
             .iter()
             .filter_map(|seq| Some((*seq, self.entries.get(seq)?)))
-            .find(|(_, entry)| !entry.excluded.contains(&peer))
+            .filter(|(_, entry)| is_in_turn(entry))
+            .filter(|(_, entry)| !entry.excluded.contains(&peer) && is_wanted(wants, entry));
+        if self.spec.max_priority == 0 || !wants.is_empty() {
+            waiting.next()
+        } else {
+            waiting.min_by_key(|(seq, entry)| (self.rank(entry), *seq))
+        }
     }
+}
+
+/// Whether a message has all the application properties that a consumer asks for.
+pub(in crate::sim) fn is_wanted(wants: &Wants, entry: &Entry) -> bool {
+    if wants.is_empty() {
+        return true;
+    }
+    let properties = letter::properties_of(&entry.message.payload);
+    wants.iter().all(|(name, value)| {
+        let found = properties.get(name);
+        found.is_some_and(|found| *value == Datum::Null || is_equal(found, value))
+    })
 }

@@ -34,6 +34,7 @@ enum Act {
     StallDisk,
     BreakDisk,
     SpoilRead,
+    Route,
 }
 
 impl World {
@@ -60,6 +61,7 @@ impl World {
             (with(Fault::StoreStall, 2), Act::StallDisk),
             (with(Fault::SyncFails, 2), Act::BreakDisk),
             (with(Fault::ReadFails, 3), Act::SpoilRead),
+            (with(Fault::Exchanges, 40), Act::Route),
         ]
     }
 
@@ -98,9 +100,20 @@ impl World {
 
     fn perform(&mut self, act: Act, client: usize, random: &mut Random) {
         match act {
-            Act::Sender | Act::Receiver => {
+            Act::Sender if self.plan.has(Fault::Exchanges) && random.is_lucky(500) => {
+                let name = self.pick_exchange(random);
+                self.with_client(client, |client, scene, plan| {
+                    client.attach_poster(scene, plan, random, &name);
+                });
+            }
+            Act::Sender => {
                 let spec = self.plan.queues[random.index(self.plan.queues.len())].clone();
-                self.open_link(client, random, act == Act::Sender, &spec);
+                self.open_link(client, random, true, &spec);
+            }
+            Act::Receiver => {
+                let queues = self.plan.declared();
+                let spec = &queues[random.index(queues.len())];
+                self.open_link(client, random, false, spec);
             }
             Act::Publish => {
                 self.with_client(client, |client, scene, plan| {
@@ -146,6 +159,7 @@ impl World {
             }
             Act::BreakDisk => self.break_disk(),
             Act::SpoilRead => self.ledger.damage_next_fetch(),
+            Act::Route => self.reroute(random),
         }
     }
 
@@ -166,7 +180,7 @@ impl World {
         };
         let spec = QueueSpec {
             exclusive: true,
-            ..super::super::plan::lossy("own")
+            ..crate::sim::setup::lossy("own")
         };
         if self.clients[client].is_open() {
             let mut declared = None;
@@ -184,7 +198,7 @@ impl World {
                 }
             }
             if declared.is_some() {
-                self.recorder.queue(self.now, "own");
+                self.recorder.queue(self.now, &spec);
             }
             self.after_node();
         }
@@ -204,14 +218,14 @@ impl World {
                 let purged = node.administer(now, |broker| broker.purge_queue(&name));
                 if let Ok(count) = purged {
                     self.inputs.push(Input::Purged(name.clone(), count));
-                    self.recorder.admin(self.now, "purge", &name, None);
+                    self.recorder.admin(self.now, "purge", &name);
                 }
             }
             Act::Delete => {
                 let deleted = node.administer(now, |broker| broker.delete_queue(now, &name));
                 if deleted.is_ok() {
                     self.inputs.push(Input::Deleted(name.clone()));
-                    self.recorder.admin(self.now, "delete", &name, None);
+                    self.recorder.admin(self.now, "delete", &name);
                 }
             }
             _ => {

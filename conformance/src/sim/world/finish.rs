@@ -98,7 +98,9 @@ impl World {
         let mut random = Random::fork(self.plan.seed, 7, 0);
         self.connect(drainer, &mut random);
         self.run_for(2_000 * MS);
-        for spec in self.plan.queues.clone() {
+        let mut queues = self.plan.declared();
+        queues.extend(self.plan.graves.clone());
+        for spec in queues.clone() {
             self.administer_declare(&spec);
             self.with_client(drainer, |client, scene, plan| {
                 let mode = Some(Mode::First);
@@ -118,12 +120,13 @@ impl World {
         }
         // Nothing more may come.
         self.run_for(2_000 * MS);
+        self.broken.extend(self.reference.lost_burials());
         if self.broken.is_empty() {
-            for spec in self.plan.queues.clone() {
+            for spec in &queues {
                 self.recorder.drained(self.now, &spec.name);
             }
             // A queue of one connection alone went with it, and all that was in it.
-            self.recorder.admin(self.now, "delete", "own", None);
+            self.recorder.admin(self.now, "delete", "own");
             self.recorder.drained(self.now, "own");
         }
         self.with_client(drainer, |client, scene, _| client.close(scene));

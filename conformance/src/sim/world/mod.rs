@@ -9,6 +9,7 @@ mod disk;
 mod finish;
 mod node;
 mod streams;
+mod topology;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -163,8 +164,8 @@ impl World {
 
     /// Runs to the end, or to the first rule that is broken.
     pub(super) fn run(mut self) -> Report {
-        for spec in self.plan.queues.clone() {
-            self.recorder.queue(self.now, &spec.name);
+        for spec in self.plan.declared().iter().chain(&self.plan.graves) {
+            self.recorder.queue(self.now, spec);
         }
         self.start_node();
         self.wake(self.now, Wake::Act);
@@ -277,7 +278,12 @@ impl World {
         for news in std::mem::take(&mut self.reference.news) {
             match news {
                 News::Broken(text) => self.broken.push(text),
-                News::Dropped(number) => self.recorder.admin(self.now, "expire", "", Some(number)),
+                News::Dropped(number, queue) => self.recorder.dropped(self.now, number, &queue),
+                News::Routed(number, copies) => {
+                    for (queue, is_durable) in copies {
+                        self.recorder.routed(self.now, number, &queue, is_durable);
+                    }
+                }
                 News::Cut(conn, key, is_producer) => {
                     let client = self.streams.get(&conn.0).map(|stream| stream.client);
                     let name = String::from_utf8_lossy(&key.name).into_owned();

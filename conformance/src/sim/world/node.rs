@@ -14,7 +14,6 @@ use qq_proto_amqp::connection::{Config, SaslConfig};
 use qq_proto_amqp::types::{Str, Symbol};
 
 use super::{Wake, World};
-use crate::sim::letter;
 use crate::sim::mirror::State;
 use crate::sim::pipe::MS;
 use crate::sim::plan::{Fault, Plan};
@@ -83,7 +82,7 @@ fn broker_config(plan: &Plan) -> BrokerConfig {
         paging,
         linger: Duration::from_millis(linger_ms),
         limits,
-        queues: plan.queues.clone(),
+        queues: plan.declared(),
         hash_seed: plan.seed,
         ..BrokerConfig::default()
     }
@@ -112,7 +111,7 @@ impl World {
         }
         self.reference.restart(&self.mirror.safe, now);
         broker.recovered(now);
-        for spec in self.plan.queues.clone() {
+        for spec in self.plan.declared() {
             match broker.declare_queue(spec.clone(), None) {
                 Ok(id) => self.inputs.push(Input::Declared(Box::new(spec), id, None)),
                 Err(refusal) => self
@@ -125,6 +124,7 @@ impl World {
         }
         self.node = Some(Node::new(broker));
         self.after_node();
+        self.declare_topology();
     }
 
     /// What the store has; read twice, since the first reader may have died of it.
@@ -246,9 +246,8 @@ impl World {
             match output {
                 Output::Transmit { conn, bytes } => self.carry_to_client(conn.0, &bytes),
                 Output::Persist(batch) => {
-                    for op in &batch.ops {
-                        self.check_op(op);
-                    }
+                    let now = self.broker_now();
+                    self.reference.on_batch(now, &batch);
                     if let Err(text) = self.mirror.on_batch(&batch) {
                         self.broken.push(text);
                     }
@@ -269,7 +268,8 @@ impl World {
             return self.crash();
         }
         if let Some(node) = &self.node {
-            self.reference.check_rest(&self.mirror, node.broker());
+            let now = self.broker_now();
+            self.reference.check_rest(now, &self.mirror, node.broker());
         }
         self.take_news();
         self.start_disk();
@@ -319,15 +319,6 @@ impl World {
         if self.node_timer.is_none_or(|armed| at < armed) {
             self.node_timer = Some(at);
             self.wake(at, Wake::NodeTimer);
-        }
-    }
-
-    fn check_op(&mut self, op: &Op) {
-        if let Op::Enqueued(stored) = op {
-            let number = letter::number_of(&stored.message.payload).unwrap_or(u64::MAX);
-            for (queue, seq) in &stored.places {
-                self.reference.check_issued(*queue, seq.0, number);
-            }
         }
     }
 

@@ -110,6 +110,21 @@ fn a_restart_keeps_what_is_left_of_a_delay() {
     }
 }
 
+/// A clock that was set back before a restart makes no delay longer than it was.
+#[test]
+fn a_restart_after_the_clock_was_set_back_waits_for_the_delay_once_more_at_most() {
+    let mut rig = Rig::with_q();
+    rig.produce(A, P, named("q"));
+    rig.publish(A, P, message("soon", soon(1_000)));
+    rig.now.wall_ms -= 3_600_000;
+    let mut again = rig.restarted(config([lossy("q")]));
+    assert!(listen(&mut again).is_empty());
+    pass(&mut again, 999);
+    assert!(again.texts(B, C).is_empty());
+    pass(&mut again, 1);
+    assert_eq!(again.texts(B, C), ["soon"]);
+}
+
 /// They wait, so they count: limits hold for them, a purge takes them, and the oldest is dropped first.
 #[test]
 fn delayed_messages_are_messages_that_wait() {

@@ -452,3 +452,35 @@ fn take(
         assert_eq!(verdict.2, Verdict::Accepted, "seed {seed}");
     }
 }
+
+/// What came back has lost its body to the store in part: while one is fetched, none that is behind it comes before it.
+#[test]
+fn what_is_here_waits_for_what_is_away() {
+    let mut rig = rig(paged([lossy("q")]));
+    publish(&mut rig, 0..50, 1, true);
+    // This one is not with the store, so that its body stays.
+    publish(&mut rig, 50..51, 1, false);
+    publish(&mut rig, 51..100, 1, true);
+    rig.consume(B, C, wants("x"));
+    rig.permit(B, C, 100);
+    turns(&mut rig);
+    assert_eq!(rig.texts(B, C), every(1, 0..100));
+    rig.settle(B, C, 0, 99, Outcome::Released);
+    turns(&mut rig);
+    let (away, _) = paged_and_bodies(&rig);
+    assert!(away > 60, "{away}: most bodies left");
+    rig.is_prompt = false;
+    rig.permit(B, C, 200);
+    for number in 100..110 {
+        publish(&mut rig, number..number + 1, 1_000, true);
+    }
+    let early = rig.texts(B, C);
+    assert_eq!(early, every(1, 0..early.len()), "nothing is passed over");
+    rig.is_prompt = true;
+    while !rig.fetches.is_empty() {
+        rig.fetch_one(0);
+    }
+    turns(&mut rig);
+    let rest = rig.texts(B, C);
+    assert_eq!(rest, every(1, early.len()..100));
+}
