@@ -74,7 +74,8 @@ impl From<Refusal> for Problem {
             Reason::NotAllowed => (403, "not-allowed"),
             Reason::Locked | Reason::Stolen | Reason::Forced => (409, "locked"),
             Reason::LimitExceeded => (429, "limit-exceeded"),
-            Reason::NotImplemented | Reason::Undecodable => (422, "not-offered"),
+            Reason::NotImplemented => (422, "not-offered"),
+            Reason::Undecodable => (422, "schema"),
             Reason::Shutdown => (503, "unavailable"),
             Reason::Internal => (500, "internal"),
         };

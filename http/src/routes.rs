@@ -196,8 +196,31 @@ pub(crate) const ROUTES: &[Route] = &[
     route("GET", "/api/v1/links/{id}", NONE, api::conns::link),
     route("DELETE", "/api/v1/links/{id}", NONE, api::conns::close_link),
     route("GET", "/api/v1/consumers", NONE, api::conns::consumers),
-    route("GET", "/api/v1/schemas", NONE, api::node::schemas),
-    route("GET", "/api/v1/schemas/{name}", NONE, api::node::schema),
+    route("GET", "/api/v1/schemas", NONE, api::schemas::list),
+    route(
+        "GET",
+        "/api/v1/schemas/{name}",
+        &["version"],
+        api::schemas::one,
+    ),
+    route(
+        "PUT",
+        "/api/v1/schemas/{name}",
+        NONE,
+        api::schemas::register,
+    ),
+    route(
+        "DELETE",
+        "/api/v1/schemas/{name}",
+        NONE,
+        api::schemas::delete,
+    ),
+    route(
+        "GET",
+        "/api/v1/schemas/{name}/versions",
+        NONE,
+        api::schemas::versions,
+    ),
     route("GET", "/api/v1/definitions", NONE, api::definitions::export),
     route(
         "POST",

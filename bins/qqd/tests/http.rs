@@ -377,3 +377,59 @@ fn metrics_and_live_updates_tell_what_is() {
         seen.extend_from_slice(&buffer[..len]);
     }
 }
+
+#[test]
+fn schemas_are_registered_found_held_to_their_rule_and_deleted() {
+    let scratch = Scratch::new("schemas");
+    let (_daemon, api) = start(&scratch, "");
+    let path = "/api/v1/schemas/orders";
+    assert_eq!(api.json("GET", "/api/v1/schemas", &NULL).1, json!([]));
+    let (status, problem) = api.json("GET", path, &NULL);
+    assert_eq!(
+        (status, &problem["error"]),
+        (404, &json!("schema not found"))
+    );
+    let text = "syntax = \"proto3\"; package shop; message Order { string id = 1; }";
+    let body = json!({"message_type": "shop.Order", "proto": text});
+    let (status, made) = api.json("PUT", path, &body);
+    assert_eq!(
+        (status, &made["version"], &made["compatibility"]),
+        (201, &json!(1), &json!("backward"))
+    );
+    let (status, problem) = api.json(
+        "PUT",
+        path,
+        &json!({"message_type": "shop.Order", "proto": "\nmessage M { strin a = 1; }"}),
+    );
+    assert_eq!(status, 400);
+    assert!(
+        problem["detail"]
+            .as_str()
+            .expect("text")
+            .contains("schema.proto:2:"),
+        "{problem}"
+    );
+    let wrong = json!({"message_type": "shop.Order", "proto": text.replace("string", "int32")});
+    let (status, problem) = api.json("PUT", path, &wrong);
+    assert_eq!((status, &problem["field"]), (409, &json!("shop.Order.id")));
+    // What comes back can be registered again, as a set of descriptors.
+    let body = json!({"message_type": "shop.Order", "descriptor": made["descriptor"], "refuse_unknown_fields": true});
+    assert_eq!(api.json("PUT", path, &body).1["version"], json!(2));
+    let (_, versions) = api.json("GET", &format!("{path}/versions"), &NULL);
+    assert_eq!(versions.as_array().map(Vec::len), Some(2));
+    let (_, first) = api.json("GET", &format!("{path}?version=1"), &NULL);
+    assert_eq!(
+        (&first["proto"], &first["refuse_unknown_fields"]),
+        (&json!(text), &json!(false))
+    );
+    let (_, list) = api.json("GET", "/api/v1/schemas", &NULL);
+    assert_eq!(
+        list,
+        json!([{"queue": "orders", "message_type": "shop.Order", "version": 2}])
+    );
+    assert_eq!(
+        api.json("DELETE", path, &NULL),
+        (200, json!({"deleted": 2}))
+    );
+    assert_eq!(api.json("GET", path, &NULL).0, 404);
+}

@@ -6,6 +6,7 @@ pub(crate) mod exchanges;
 pub(crate) mod messages;
 pub(crate) mod node;
 pub(crate) mod queues;
+pub(crate) mod schemas;
 
 use qq_core::admin::{Page, Reply, Request};
 use serde_json::{Map, Value};

@@ -119,12 +119,3 @@ pub(crate) fn users(backend: &dyn Backend, _call: &Call) -> Answer {
         .collect();
     Ok(Response::json(200, &users))
 }
-
-pub(crate) fn schemas(_backend: &dyn Backend, _call: &Call) -> Answer {
-    Ok(Response::json(200, &json!([])))
-}
-
-pub(crate) fn schema(_backend: &dyn Backend, call: &Call) -> Answer {
-    let detail = format!("the queue {:?} has no schema", call.name());
-    Err(Problem::missing("schema not found", detail))
-}
