@@ -103,12 +103,8 @@ impl Broker {
                 let entry = queue.backlog.acquire(seq);
                 queue.totals.redelivered += u64::from(entry.was_acquired);
                 let message = entry.body();
-                let key = message.envelope.group_id.clone();
                 let delivered = delivered(entry, now, delivery, queue_id, seq, message);
                 self.lock(now, consumer_slot, delivery.0);
-                if let Some(key) = key {
-                    self.take_key(slot, seq, &key);
-                }
                 delivered
             };
             self.conns.tell(conn, Notice::Deliver { port, delivered });

@@ -7,24 +7,28 @@
 //! and what was passed over, not how many keys there are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 /// One key.
 #[derive(Debug)]
 struct Key {
+    text: Bytes,
     /// The message that may be handed out.
     current: u64,
     /// Those that were passed over. Some may have left.
     aside: BTreeSet<u64>,
 }
 
-/// See the module.
+/// See the module. Each message with a key costs two look-ups, one when it goes out and one when it leaves.
 #[derive(Debug)]
 pub(crate) struct OrderKeys {
-    keys: HashMap<Bytes, Key, FixedState>,
+    keys: HashTable<Key>,
+    hashes: FixedState,
     /// Current messages that no consumer has, with their keys: their bodies may be away.
     idle: BTreeMap<u64, Bytes>,
 }
@@ -32,31 +36,38 @@ pub(crate) struct OrderKeys {
 impl OrderKeys {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
-            keys: HashMap::with_hasher(FixedState::with_seed(seed)),
+            keys: HashTable::new(),
+            hashes: FixedState::with_seed(seed),
             idle: BTreeMap::new(),
         }
     }
 
-    /// Whether a message must be passed over; then it is noted as waiting for its key.
-    pub(crate) fn passes_over(&mut self, key: &Bytes, seq: u64) -> bool {
-        match self.keys.get_mut(key) {
-            Some(found) if found.current != seq => {
-                found.aside.insert(seq);
-                true
+    /// Whether a message may go out; then its key is in use by it. Otherwise it is noted as waiting for its key.
+    pub(crate) fn claim(&mut self, key: &Bytes, seq: u64) -> bool {
+        let hashes = &self.hashes;
+        let hash = hashes.hash_one(&key[..]);
+        let is_same = |found: &Key| found.text == *key;
+        match self
+            .keys
+            .entry(hash, is_same, |found| hashes.hash_one(&found.text[..]))
+        {
+            Entry::Occupied(found) => {
+                let found = found.into_mut();
+                if found.current != seq {
+                    found.aside.insert(seq);
+                    return false;
+                }
+                self.idle.remove(&seq);
             }
-            _ => false,
+            Entry::Vacant(place) => {
+                place.insert(Key {
+                    text: key.clone(),
+                    current: seq,
+                    aside: BTreeSet::new(),
+                });
+            }
         }
-    }
-
-    /// A message that is not passed over goes to a consumer.
-    pub(crate) fn take(&mut self, key: &Bytes, seq: u64) {
-        if self.keys.contains_key(key) {
-            self.idle.remove(&seq);
-            return;
-        }
-        let aside = BTreeSet::new();
-        let current = seq;
-        self.keys.insert(key.clone(), Key { current, aside });
+        true
     }
 
     /// The current message of a key came back.
@@ -77,7 +88,12 @@ impl OrderKeys {
         seq: u64,
         is_waiting: impl Fn(u64) -> bool,
     ) -> Option<u64> {
-        let found = self.keys.get_mut(key)?;
+        let hash = self.hashes.hash_one(&key[..]);
+        let mut entry = self
+            .keys
+            .find_entry(hash, |found| found.text == *key)
+            .ok()?;
+        let found = entry.get_mut();
         if found.current != seq {
             found.aside.remove(&seq);
             return None;
@@ -90,7 +106,7 @@ impl OrderKeys {
                 return Some(next);
             }
         }
-        self.keys.remove(key);
+        entry.remove();
         None
     }
 
@@ -110,23 +126,20 @@ mod tests {
     fn one_message_of_a_key_is_out_and_the_oldest_is_next() {
         let (a, b) = (Bytes::from_static(b"a"), Bytes::from_static(b"b"));
         let mut keys = OrderKeys::new(1);
-        assert!(!keys.passes_over(&a, 0));
-        keys.take(&a, 0);
-        assert!(keys.passes_over(&a, 5) && keys.passes_over(&a, 3) && keys.passes_over(&a, 4));
-        assert!(!keys.passes_over(&b, 1));
-        keys.take(&b, 1);
+        assert!(keys.claim(&a, 0));
+        assert!(!keys.claim(&a, 5) && !keys.claim(&a, 3) && !keys.claim(&a, 4));
+        assert!(keys.claim(&b, 1));
         // It comes back and goes out again: still the current one.
         keys.give_back(&a, 0);
         assert_eq!(keys.idle_key(0), Some(&a));
-        assert!(!keys.passes_over(&a, 0) && keys.passes_over(&a, 6));
-        keys.take(&a, 0);
+        assert!(!keys.claim(&a, 6) && keys.claim(&a, 0));
         assert_eq!(keys.idle_key(0), None);
         // The third message left meanwhile.
         assert_eq!(keys.leave(&a, 0, |seq| seq != 3), Some(4));
         assert_eq!(keys.idle_key(4), Some(&a));
         assert_eq!(keys.leave(&a, 5, |_| true), None);
         assert_eq!(keys.leave(&a, 4, |_| true), Some(6));
-        keys.take(&a, 6);
+        assert!(keys.claim(&a, 6));
         assert_eq!(keys.leave(&a, 6, |_| true), None);
         assert_eq!(keys.leave(&b, 1, |_| true), None);
         assert_eq!((keys.len(), keys.idle.len()), (0, 0));
