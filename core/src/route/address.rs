@@ -104,8 +104,8 @@ fn invalid(address: &str, why: &str) -> Refusal {
     Refusal {
         reason: Reason::Invalid,
         text: format!(
-            "the address {} cannot be used: {why}; write NAME, /queues/NAME, /streams/NAME, /exchanges/NAME or \
-             /exchanges/NAME/KEY",
+            "the address {} cannot be used: {why}; write NAME, /queues/NAME, /queues/NAME/groups/GROUP, \
+             /streams/NAME, /exchanges/NAME or /exchanges/NAME/KEY",
             crate::broker::quoted(address)
         ),
     }
