@@ -147,15 +147,7 @@ impl Table {
                     found.next = found.next.max(*next);
                 }
             }
-            Op::Removed { queue, seq, count } => {
-                if let Some(found) = self.queues.get_mut(queue) {
-                    for seq in seq.0..seq.0.saturating_add(*count) {
-                        if let Some(gone) = found.messages.remove(&Seq(seq)) {
-                            self.bytes -= cost(&gone.stored.message);
-                        }
-                    }
-                }
-            }
+            Op::Removed { queue, seq, count } => self.remove(*queue, seq.0, *count),
             Op::OffsetStored {
                 queue,
                 reader,
@@ -173,6 +165,17 @@ impl Table {
                 if let Some(kept) = found.and_then(|found| found.messages.get_mut(seq)) {
                     kept.returned = Some(op.clone());
                 }
+            }
+        }
+    }
+
+    fn remove(&mut self, queue: QueueId, first: u64, count: u64) {
+        let Some(found) = self.queues.get_mut(&queue) else {
+            return;
+        };
+        for seq in first..first.saturating_add(count) {
+            if let Some(gone) = found.messages.remove(&Seq(seq)) {
+                self.bytes -= cost(&gone.stored.message);
             }
         }
     }

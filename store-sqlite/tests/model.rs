@@ -265,6 +265,16 @@ impl Run {
         }
     }
 
+    fn next_key(&mut self, queue: QueueId) -> SeenKey {
+        self.number += 1;
+        SeenKey {
+            queue,
+            key: Bytes::from(format!("key {}", self.number)),
+            seen_at_ms: self.number as i64,
+            until_ms: i64::MAX,
+        }
+    }
+
     fn step(&mut self, step: &Step) {
         match step {
             Step::Declare => {
@@ -318,16 +328,7 @@ impl Run {
             }
             Step::Keys(index, count) => {
                 if let Some(queue) = self.queue(*index) {
-                    let keys = (0..*count).map(|_| {
-                        self.number += 1;
-                        SeenKey {
-                            queue,
-                            key: Bytes::from(format!("key {}", self.number)),
-                            seen_at_ms: self.number as i64,
-                            until_ms: i64::MAX,
-                        }
-                    });
-                    let keys = keys.collect();
+                    let keys = (0..*count).map(|_| self.next_key(queue)).collect();
                     self.op(Op::Keyed { keys });
                 }
             }

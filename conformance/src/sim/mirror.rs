@@ -103,23 +103,30 @@ impl State {
                 delivery_count,
                 annotations,
             } => {
-                let Some(kept) = self.queue(*queue)?.messages.get_mut(&seq.0) else {
-                    return Err(format!(
-                        "position {} of queue {} returns and is empty",
-                        seq.0, queue.0
-                    ));
-                };
-                if *delivery_count < kept.delivery_count {
-                    return Err(format!(
-                        "the count of position {} of queue {} falls",
-                        seq.0, queue.0
-                    ));
-                }
-                kept.delivery_count = *delivery_count;
-                kept.annotations = annotations.clone().or(kept.annotations.take());
-                kept.is_returned = true;
+                let annotations = annotations.clone();
+                self.give_back(*queue, seq.0, *delivery_count, annotations)?;
             }
         }
+        Ok(())
+    }
+
+    fn give_back(
+        &mut self,
+        queue: QueueId,
+        seq: u64,
+        delivery_count: u32,
+        annotations: Option<Bytes>,
+    ) -> Result<(), String> {
+        let id = queue.0;
+        let Some(kept) = self.queue(queue)?.messages.get_mut(&seq) else {
+            return Err(format!("position {seq} of queue {id} returns and is empty"));
+        };
+        if delivery_count < kept.delivery_count {
+            return Err(format!("the count of position {seq} of queue {id} falls"));
+        }
+        kept.delivery_count = delivery_count;
+        kept.annotations = annotations.or(kept.annotations.take());
+        kept.is_returned = true;
         Ok(())
     }
 

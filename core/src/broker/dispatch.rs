@@ -72,11 +72,8 @@ impl Broker {
                 queue.ring.rotate_left(1);
                 return Served::Excluded;
             };
-            if queue
-                .backlog
-                .entry(seq)
-                .is_some_and(|entry| entry.is_expired(at))
-            {
+            let entry = queue.backlog.entry(seq);
+            if entry.is_some_and(|entry| entry.is_expired(at)) {
                 self.expire(at, slot, seq);
                 continue;
             }

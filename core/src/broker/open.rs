@@ -130,13 +130,9 @@ impl Broker {
                 queue.filtered.push(slot);
             }
         }
-        self.conns.tell(
-            conn,
-            Notice::ConsumerOpened {
-                port,
-                opened: Box::new(opened),
-            },
-        );
+        let opened = Box::new(opened);
+        let notice = Notice::ConsumerOpened { port, opened };
+        self.conns.tell(conn, notice);
         self.stand_by(slot);
     }
 
@@ -300,6 +296,7 @@ impl Broker {
         port: Port,
         address: Address,
     ) -> Result<usize, Refusal> {
+        let refused = |reason, text| Err(Refusal { reason, text });
         let mut may_make = false;
         let is_stream = matches!(address, Address::Stream(_) | Address::StreamOrNew(_));
         let name = match address {
@@ -312,18 +309,11 @@ impl Broker {
             Address::Dynamic { lifetime } => return self.make_dynamic(conn, port, lifetime),
             Address::Exchange { name, .. } => return Err(no_exchange(&name)),
             Address::Group { .. } => {
-                let text = "a group gets its messages from its queue: send to that".to_owned();
-                return Err(Refusal {
-                    reason: Reason::Invalid,
-                    text,
-                });
+                let text = "a group gets its messages from its queue: send to that";
+                return refused(Reason::Invalid, text.to_owned());
             }
             Address::Anonymous | Address::Subscription => {
-                let text = "an address is missing".to_owned();
-                return Err(Refusal {
-                    reason: Reason::Invalid,
-                    text,
-                });
+                return refused(Reason::Invalid, "an address is missing".to_owned());
             }
         };
         if let Some(&slot) = self.queue_names.get(name.as_str()) {
@@ -335,17 +325,11 @@ impl Broker {
                     "the queue {} belongs to another connection alone",
                     quoted(&name)
                 );
-                return Err(Refusal {
-                    reason: Reason::Locked,
-                    text,
-                });
+                return refused(Reason::Locked, text);
             }
             if is_stream && !self.queues[slot].is_stream() {
                 let text = format!("no stream {0} exists; {0} is a queue", quoted(&name));
-                return Err(Refusal {
-                    reason: Reason::NotFound,
-                    text,
-                });
+                return refused(Reason::NotFound, text);
             }
             return Ok(slot);
         }
@@ -357,10 +341,7 @@ impl Broker {
                     "no stream {} exists; declare it as [[stream]] in the configuration",
                     quoted(&name)
                 );
-                Err(Refusal {
-                    reason: Reason::NotFound,
-                    text,
-                })
+                refused(Reason::NotFound, text)
             }
             (true, false) => self.make_stream(name),
             (false, false) => self.auto_create(name),

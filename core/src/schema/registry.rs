@@ -170,18 +170,28 @@ impl Registry {
             .filter(|known| known.versions.len() >= limits.versions_max.max(1))
             .map(|known| &known.versions[0]);
         let freed = oldest.map_or(0, |oldest| oldest.cost());
-        if self.bytes - freed + record.cost() > limits.bytes_max {
-            let text = format!(
-                "all schemas together have {} bytes, and limits allow {}; delete some or raise schemas_max_bytes",
-                self.bytes, limits.bytes_max
-            );
-            return Err(SchemaRefused::new(Reason::LimitExceeded, text));
-        }
+        self.check_room(record.cost(), freed, limits)?;
         Ok(Registration {
             forgets: oldest.map(|oldest| oldest.version),
             record: Arc::new(record),
             schema,
         })
+    }
+
+    fn check_room(
+        &self,
+        added: usize,
+        freed: usize,
+        limits: &RegistryLimits,
+    ) -> Result<(), SchemaRefused> {
+        if self.bytes - freed + added <= limits.bytes_max {
+            return Ok(());
+        }
+        let text = format!(
+            "all schemas together have {} bytes, and limits allow {}; delete some or raise schemas_max_bytes",
+            self.bytes, limits.bytes_max
+        );
+        Err(SchemaRefused::new(Reason::LimitExceeded, text))
     }
 
     /// Enters a version; an older one than the newest joins the history. In recovery it has no schema yet.

@@ -198,6 +198,17 @@ pub(crate) struct Model(
     pub(crate) BTreeMap<String, Op>,
 );
 
+impl ModelQueue {
+    fn new(spec: Arc<QueueSpec>) -> Self {
+        Self {
+            spec,
+            next: 0,
+            kept: BTreeMap::new(),
+            offsets: BTreeMap::new(),
+        }
+    }
+}
+
 impl Model {
     fn enqueue(&mut self, stored: &StoredMessage) {
         for (id, seq) in &stored.places {
@@ -229,12 +240,7 @@ impl Model {
     pub(crate) fn apply(&mut self, op: &Op) {
         match op {
             Op::QueueDeclared { queue, spec } => {
-                let empty = ModelQueue {
-                    spec: Arc::clone(spec),
-                    next: 0,
-                    kept: BTreeMap::new(),
-                    offsets: BTreeMap::new(),
-                };
+                let empty = ModelQueue::new(Arc::clone(spec));
                 let before = self.0.insert(*queue, empty);
                 assert!(before.is_none(), "{queue:?} is declared twice");
             }

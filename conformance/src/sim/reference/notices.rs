@@ -242,26 +242,20 @@ impl Reference {
         if consumer.sent >= consumer.most() {
             wrong.push(format!("beyond its permit of {}", consumer.limit));
         }
-        if delivered.delivery.0 != consumer.sent {
-            wrong.push(format!(
-                "as delivery {}, not {}",
-                delivered.delivery.0, consumer.sent
-            ));
+        let number = delivered.delivery.0;
+        if number != consumer.sent {
+            wrong.push(format!("as delivery {number}, not {}", consumer.sent));
         }
         consumer.sent += 1;
         let name = consumer.queue.clone();
         let Some(queue) = self.queues.get_mut(&name) else {
-            return self.broken(format!(
-                "{peer:?} is given position {seq} of {name}, which is gone"
-            ));
+            let what = format!("position {seq} of {name}, which is gone");
+            return self.broken(format!("{peer:?} is given {what}"));
         };
-        if delivered.queue != queue.id {
-            wrong.push(format!(
-                "from queue {}, not {}",
-                delivered.queue.0, queue.id.0
-            ));
-        }
         let id = queue.id;
+        if delivered.queue != id {
+            wrong.push(format!("from queue {}, not {}", delivered.queue.0, id.0));
+        }
         if !queue.entries.contains_key(&seq) && delivered.message.envelope.deaths.is_some() {
             // A volatile dead letter: nothing else said where it is.
             self.arrive(now, &name, seq, &delivered.message);
@@ -271,13 +265,12 @@ impl Reference {
         else {
             return;
         };
-        let turn = queue
-            .entries
-            .get(&seq)
-            .map_or((0, seq), |entry| queue.turn_of(&consumer.wants, seq, entry));
+        let entry = queue.entries.get(&seq);
+        let turn = entry.map_or((0, seq), |entry| queue.turn_of(&consumer.wants, seq, entry));
         let Some(entry) = queue.entries.get_mut(&seq) else {
-            let text = format!("{peer:?} is given position {seq} of {name}, which is empty");
-            return self.broken(text);
+            return self.broken(format!(
+                "{peer:?} is given position {seq} of {name}, which is empty"
+            ));
         };
         if !is_wanted(&consumer.wants, entry) {
             wrong.push("which its filter does not let pass".to_owned());
@@ -295,8 +288,10 @@ impl Reference {
         let last = given.entry(peer).or_default();
         *last = turn.max(*last);
         if !wrong.is_empty() {
-            let what = wrong.join(", ");
-            self.broken(format!("{peer:?} is given position {seq} of {name} {what}"));
+            let wrong = wrong.join(", ");
+            self.broken(format!(
+                "{peer:?} is given position {seq} of {name} {wrong}"
+            ));
         }
     }
 

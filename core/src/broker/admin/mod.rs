@@ -16,6 +16,7 @@ pub(super) use jobs::Jobs;
 
 use super::{Broker, Now, quoted};
 use crate::admin::{Reply, Request};
+use crate::schema::Candidate;
 use crate::vocab::{ConnId, Notice, Reason, Refusal};
 
 /// Who asked.
@@ -119,28 +120,37 @@ impl Broker {
                 let all = self.schemas.newest().cloned();
                 read(Reply::Schemas(all.collect()))
             }
-            Request::Schema { subject, version } => {
-                let found = self.schemas.version(&subject, version).cloned();
-                let found = found.ok_or_else(|| missing("schema", &subject))?;
-                read(Reply::Schema(found))
-            }
-            Request::SchemaVersions { subject } => {
-                self.known_schema(&subject)?;
-                read(Reply::Schemas(self.schemas.history(&subject).to_vec()))
-            }
-            Request::RegisterSchema { candidate } => {
-                Ok(match self.register_schema(now, *candidate) {
-                    Ok(record) => Done::Changed(Reply::Schema(record)),
-                    Err(refused) => Done::Read(Reply::SchemaRefused(Box::new(refused))),
-                })
-            }
-            Request::DeleteSchema { subject } => {
-                self.known_schema(&subject)?;
-                let versions = self.delete_schema(&subject);
-                Ok(Done::Changed(Reply::SchemaDeleted(versions)))
-            }
+            Request::Schema { subject, version } => self.schema_row(&subject, version),
+            Request::SchemaVersions { subject } => self.schema_history(&subject),
+            Request::RegisterSchema { candidate } => self.manage_register(now, *candidate),
+            Request::DeleteSchema { subject } => self.manage_forget(&subject),
             Request::Import { definitions } => self.manage_import(&definitions),
         }
+    }
+
+    fn schema_row(&self, subject: &str, version: u32) -> Result<Done, Refusal> {
+        let found = self.schemas.version(subject, version).cloned();
+        let found = found.ok_or_else(|| missing("schema", subject))?;
+        Ok(Done::Read(Reply::Schema(found)))
+    }
+
+    fn schema_history(&self, subject: &str) -> Result<Done, Refusal> {
+        self.known_schema(subject)?;
+        let all = self.schemas.history(subject).to_vec();
+        Ok(Done::Read(Reply::Schemas(all)))
+    }
+
+    fn manage_register(&mut self, now: Now, candidate: Candidate) -> Result<Done, Refusal> {
+        Ok(match self.register_schema(now, candidate) {
+            Ok(record) => Done::Changed(Reply::Schema(record)),
+            Err(refused) => Done::Read(Reply::SchemaRefused(Box::new(refused))),
+        })
+    }
+
+    fn manage_forget(&mut self, subject: &str) -> Result<Done, Refusal> {
+        self.known_schema(subject)?;
+        let versions = self.delete_schema(subject);
+        Ok(Done::Changed(Reply::SchemaDeleted(versions)))
     }
 
     fn known_schema(&self, subject: &str) -> Result<(), Refusal> {

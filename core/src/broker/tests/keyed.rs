@@ -168,6 +168,27 @@ fn a_random_walk_keeps_the_order_of_each_key() {
 const KEYS: u64 = 5;
 const EACH: u64 = 80;
 
+/// Takes what the consumers were given: of each key the next message, and never two at once.
+fn hear(rig: &mut Rig, next: &BTreeMap<u64, u64>, held: &mut BTreeMap<(Port, u64), (u64, u64)>) {
+    for notice in rig.told(B) {
+        let Notice::Deliver { port, delivered } = notice else {
+            continue;
+        };
+        let text = text(&delivered);
+        let (key, number) = text.split_once(' ').expect("key and number");
+        let (key, number) = (
+            key.parse().expect("a key"),
+            number.parse().expect("a number"),
+        );
+        assert!(
+            held.values().all(|(other, _)| *other != key),
+            "key {key} is out twice"
+        );
+        assert_eq!(next.get(&key).copied().unwrap_or(0), number, "of key {key}");
+        held.insert((port, delivered.delivery.0), (key, number));
+    }
+}
+
 fn walk(mut random: Random, paging: Option<Paging>) {
     let mut rig = Rig::new(BrokerConfig {
         paging,
@@ -188,10 +209,10 @@ fn walk(mut random: Random, paging: Option<Paging>) {
                     let key = random.below(KEYS);
                     let number = sent.entry(key).or_default();
                     if *number < EACH {
-                        let text = format!("{key} {number}");
-                        *number += 1;
                         let envelope = with(&key.to_string(), durable());
-                        commands.push(rig.next_publish(A, P, message(&text, envelope)));
+                        let text = message(&format!("{key} {number}"), envelope);
+                        commands.push(rig.next_publish(A, P, text));
+                        *number += 1;
                     }
                 }
                 rig.commands(A, commands);
@@ -203,8 +224,7 @@ fn walk(mut random: Random, paging: Option<Paging>) {
             }
             4 if !ports.is_empty() => {
                 let port = ports.swap_remove(random.index(ports.len()));
-                let is_lost = random.below(2) == 0;
-                rig.close(B, port, is_lost);
+                rig.close(B, port, random.below(2) == 0);
                 held.retain(|(holder, _), _| *holder != port);
             }
             _ if !held.is_empty() => {
@@ -225,23 +245,7 @@ fn walk(mut random: Random, paging: Option<Paging>) {
             }
             _ => {}
         }
-        for notice in rig.told(B) {
-            let Notice::Deliver { port, delivered } = notice else {
-                continue;
-            };
-            let text = text(&delivered);
-            let (key, number) = text.split_once(' ').expect("key and number");
-            let (key, number) = (
-                key.parse().expect("a key"),
-                number.parse().expect("a number"),
-            );
-            assert!(
-                held.values().all(|(other, _)| *other != key),
-                "key {key} is out twice"
-            );
-            assert_eq!(next.get(&key).copied().unwrap_or(0), number, "of key {key}");
-            held.insert((port, delivered.delivery.0), (key, number));
-        }
+        hear(&mut rig, &next, &mut held);
         // Nothing is held up: of each key with messages left, one is out.
         if !ports.is_empty() {
             for (key, sent) in &sent {

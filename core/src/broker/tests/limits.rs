@@ -198,7 +198,7 @@ fn queues_and_their_names_are_limited() {
 }
 
 #[test]
-fn fields_that_no_queue_can_have_or_that_are_not_offered_are_refused() {
+fn fields_that_no_queue_can_have_are_refused() {
     let mut rig = Rig::with_q();
     let mut declare = |change: fn(&mut QueueSpec)| {
         let mut spec = QueueSpec::new("odd");
@@ -216,10 +216,6 @@ fn fields_that_no_queue_can_have_or_that_are_not_offered_are_refused() {
     let mut spec = QueueSpec::new("odd");
     spec.retry_backoff = Some(inverted);
     assert_eq!(spec.check_fields().unwrap_err().reason, Reason::Invalid);
-    assert_eq!(
-        declare(|spec| spec.single_active_consumer = true),
-        Reason::NotImplemented
-    );
 }
 
 #[test]

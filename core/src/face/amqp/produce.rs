@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use qq_proto_amqp::connection::{IncomingId, LinkId};
 use qq_proto_amqp::performative::{AmqpError, Attach, DeliveryState};
+use qq_proto_amqp::types::Symbol;
 
 use super::attach::{RELEASED, has_outcome, producer_reply, producer_spec};
 use super::ports::{PortState, Producer, Unanswered};
@@ -56,6 +57,16 @@ impl AmqpFace {
         self.replenish(port);
     }
 
+    /// The transaction that a delivery belongs to.
+    fn txn_of(&mut self, now: Now, state: Option<&DeliveryState>) -> Result<Option<u64>, Symbol> {
+        match state {
+            Some(DeliveryState::Transactional { txn_id, .. }) => {
+                self.use_txn(now, txn_id).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
     pub(super) fn on_delivery(
         &mut self,
         now: Now,
@@ -65,12 +76,7 @@ impl AmqpFace {
         message_format: u32,
         payload: Bytes,
     ) {
-        let txn = match state.as_deref() {
-            Some(DeliveryState::Transactional { txn_id, .. }) => {
-                self.use_txn(now, txn_id).map(Some)
-            }
-            _ => Ok(None),
-        };
+        let txn = self.txn_of(now, state.as_deref());
         let Some(entry) = self.ports.entry_of(link) else {
             return;
         };

@@ -35,6 +35,18 @@ pub(super) fn record_of(delivered: &Delivered) -> Option<Cow<'_, Bytes>> {
     }
 }
 
+/// Where a consumer takes its messages from: a group has a name.
+fn source(queue: String, group: String) -> Address {
+    match group.is_empty() {
+        true => Address::QueueOrNew(queue),
+        false => Address::Group {
+            queue,
+            name: group,
+            may_make_queue: true,
+        },
+    }
+}
+
 impl BinaryFace {
     pub(super) fn on_consume(&mut self, reply_to: ReplyTo, request: ConsumeRequest) {
         let group = request.group.unwrap_or_default();
@@ -87,14 +99,7 @@ impl BinaryFace {
             port,
             spec: Box::new(ConsumerSpec {
                 key: None,
-                address: match group.is_empty() {
-                    true => Address::QueueOrNew(request.queue),
-                    false => Address::Group {
-                        queue: request.queue,
-                        name: group,
-                        may_make_queue: true,
-                    },
-                },
+                address: source(request.queue, group),
                 browse: false,
                 // Messages that count as acknowledged are settled by the face, since a consumer may change its mind.
                 settled: false,

@@ -13,7 +13,7 @@ use qq_proto_binary::reply::Reply;
 use super::{BinaryFace, refusal, schema};
 use crate::broker::{Backoff, FailurePolicy, Overflow, PRIORITY_LEVELS_MAX, QueueSpec};
 use crate::schema::SchemaMode;
-use crate::vocab::{Answer, Ask, AskId, Command};
+use crate::vocab::{Answer, Ask, AskId, Command, QueueNumbers};
 
 /// Who waits for the answer to a question.
 #[derive(Debug)]
@@ -92,41 +92,10 @@ impl BinaryFace {
                 message_count: messages,
             }),
             Answer::Listed(all) => {
-                let queues = all.into_iter().map(|numbers| QueueInfo {
-                    name: numbers.name,
-                    // Of a stream the last sequence, as the first clients expect it.
-                    message_count: u32::try_from(match numbers.is_stream {
-                        true => numbers.next_position,
-                        false => numbers.waiting,
-                    })
-                    .unwrap_or(u32::MAX),
-                    in_flight_count: u32::try_from(numbers.held).unwrap_or(u32::MAX),
-                });
-                Reply::QueueList(QueueListResponse {
-                    queues: queues.collect(),
-                })
+                let queues = all.into_iter().map(info_of).collect();
+                Reply::QueueList(QueueListResponse { queues })
             }
-            Answer::Numbers(numbers) => {
-                let stream_only = |position: u64| match numbers.is_stream {
-                    true => position.saturating_add(1),
-                    false => 0,
-                };
-                Reply::QueueStats(Box::new(QueueStatsResponse {
-                    queue: numbers.name,
-                    message_count: numbers.waiting,
-                    in_flight_count: numbers.held,
-                    consumer_count: numbers.consumers,
-                    bytes: numbers.bytes,
-                    published_total: numbers.next_position,
-                    kind: match numbers.is_stream {
-                        true => QueueKind::Stream as i32,
-                        false => QueueKind::Queue as i32,
-                    },
-                    first_sequence: stream_only(numbers.first_position),
-                    next_sequence: stream_only(numbers.next_position),
-                    ..QueueStatsResponse::default()
-                }))
-            }
+            Answer::Numbers(numbers) => Reply::QueueStats(Box::new(stats_of(numbers))),
             Answer::Extended { until_ms } => Reply::Extended(ExtendVisibilityResponse {
                 new_visible_at: until_ms,
             }),
@@ -150,6 +119,78 @@ impl BinaryFace {
         };
         self.reply(reply_to, &reply);
     }
+}
+
+/// A line of a list.
+fn info_of(numbers: QueueNumbers) -> QueueInfo {
+    QueueInfo {
+        name: numbers.name,
+        // Of a stream the last sequence, as the first clients expect it.
+        message_count: u32::try_from(match numbers.is_stream {
+            true => numbers.next_position,
+            false => numbers.waiting,
+        })
+        .unwrap_or(u32::MAX),
+        in_flight_count: u32::try_from(numbers.held).unwrap_or(u32::MAX),
+    }
+}
+
+fn stats_of(numbers: QueueNumbers) -> QueueStatsResponse {
+    let stream_only = |position: u64| match numbers.is_stream {
+        true => position.saturating_add(1),
+        false => 0,
+    };
+    QueueStatsResponse {
+        queue: numbers.name,
+        message_count: numbers.waiting,
+        in_flight_count: numbers.held,
+        consumer_count: numbers.consumers,
+        bytes: numbers.bytes,
+        published_total: numbers.next_position,
+        kind: match numbers.is_stream {
+            true => QueueKind::Stream as i32,
+            false => QueueKind::Queue as i32,
+        },
+        first_sequence: stream_only(numbers.first_position),
+        next_sequence: stream_only(numbers.next_position),
+        ..QueueStatsResponse::default()
+    }
+}
+
+/// How a queue's messages wait between attempts, if the definition says anything about it.
+fn backoff_of(declare: &QueueDeclareRequest) -> Option<Backoff> {
+    let has_backoff = declare.retry_backoff_min_ms > 0
+        || declare.retry_backoff_max_ms > 0
+        || declare.retry_backoff_factor_percent > 0;
+    let factor = match declare.retry_backoff_factor_percent / 100 {
+        0 => Backoff::default().factor,
+        factor => factor,
+    };
+    has_backoff.then(|| Backoff {
+        min_ms: given(declare.retry_backoff_min_ms).unwrap_or(Backoff::default().min_ms),
+        max_ms: given(declare.retry_backoff_max_ms).unwrap_or(Backoff::default().max_ms),
+        factor,
+    })
+}
+
+/// What it asks for and this broker does not offer.
+fn unoffered(declare: &QueueDeclareRequest) -> Option<&'static str> {
+    [
+        (
+            declare.priority_max > u32::from(PRIORITY_LEVELS_MAX),
+            "a `priority_max` above 32",
+        ),
+        (
+            !declare.retry_backoff_factor_percent.is_multiple_of(100),
+            "a `retry_backoff_factor_percent` that is no multiple of 100",
+        ),
+        (
+            !declare.arguments.is_empty(),
+            "`arguments` other than `schema` and `schema_mode`",
+        ),
+    ]
+    .into_iter()
+    .find_map(|(is_asked, what)| is_asked.then_some(what))
 }
 
 /// A definition of a queue.
@@ -181,38 +222,13 @@ fn spec_of(
         Some(_) => return Err("this `schema_mode`"),
     };
     let schema = declare.arguments.remove("schema");
-    let unoffered = [
-        (
-            declare.priority_max > u32::from(PRIORITY_LEVELS_MAX),
-            "a `priority_max` above 32",
-        ),
-        (
-            !declare.retry_backoff_factor_percent.is_multiple_of(100),
-            "a `retry_backoff_factor_percent` that is no multiple of 100",
-        ),
-        (
-            !declare.arguments.is_empty(),
-            "`arguments` other than `schema` and `schema_mode`",
-        ),
-    ];
-    if let Some((_, what)) = unoffered.into_iter().find(|(is_asked, _)| *is_asked) {
+    if let Some(what) = unoffered(&declare) {
         return Err(what);
     }
     if declare.kind == QueueKind::Stream as i32 {
         return stream_of(declare, schema, schema_mode);
     }
-    let has_backoff = declare.retry_backoff_min_ms > 0
-        || declare.retry_backoff_max_ms > 0
-        || declare.retry_backoff_factor_percent > 0;
-    let factor = match declare.retry_backoff_factor_percent / 100 {
-        0 => Backoff::default().factor,
-        factor => factor,
-    };
-    let retry_backoff = has_backoff.then(|| Backoff {
-        min_ms: given(declare.retry_backoff_min_ms).unwrap_or(Backoff::default().min_ms),
-        max_ms: given(declare.retry_backoff_max_ms).unwrap_or(Backoff::default().max_ms),
-        factor,
-    });
+    let retry_backoff = backoff_of(&declare);
     Ok(QueueSpec {
         name: declare.queue,
         expires_ms: given(declare.expires_ms).or(defaults.expires_ms),

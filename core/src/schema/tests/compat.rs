@@ -32,8 +32,7 @@ fn set(list: &[&str]) -> BTreeSet<String> {
 #[test]
 fn changes_of_a_field_break_who_cannot_read_it() {
     let message = |field: &str| format!("message M {{ {field} }}");
-    let ok: &[&str] = &[];
-    let kind: &[&str] = &["M.a field-type"];
+    let (ok, kind): (&[&str], &[&str]) = (&[], &["M.a field-type"]);
     let list: &[&str] = &["M.a repeated-field"];
     let required: &[&str] = &["M.a required-field"];
     for (old, new, backward, forward) in [
