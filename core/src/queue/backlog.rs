@@ -173,6 +173,19 @@ impl Backlog {
     /// The oldest waiting message that `view` may get, if it is not behind the gate.
     #[inline]
     pub(crate) fn next_for(&mut self, view: &mut View, persisted: BatchId) -> Option<u64> {
+        // Nearly always priorities do not count, nothing came back, and the entry at the cursor waits.
+        if self.priority_max == 0
+            && self.returned.is_empty()
+            && self.parked.is_empty()
+            && let Some(entry) = self.entries.entry(self.cursor)
+            && entry.is_free()
+        {
+            return (entry.batch <= persisted).then_some(self.cursor);
+        }
+        self.next_of_all(view, persisted)
+    }
+
+    fn next_of_all(&mut self, view: &mut View, persisted: BatchId) -> Option<u64> {
         let ahead = self.advance();
         let mut best = (if ahead == NOWHERE { u8::MAX } else { 0 }, ahead);
         if let Some(&found) = self.returned.first()
@@ -295,8 +308,12 @@ impl Backlog {
     /// Marks a waiting message as handed to a consumer.
     #[inline]
     pub(crate) fn acquire(&mut self, seq: u64) -> &mut Entry {
-        let rank = self.entries.entry(seq).map_or(0, |entry| entry.rank);
-        self.leave_waiting(seq, rank);
+        if seq == self.cursor {
+            self.cursor += 1;
+        } else {
+            let rank = self.entries.entry(seq).map_or(0, |entry| entry.rank);
+            self.leave_waiting(seq, rank);
+        }
         let entry = self
             .entries
             .entry_mut(seq)
