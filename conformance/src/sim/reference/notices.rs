@@ -238,14 +238,8 @@ impl Reference {
         if consumer.is_browsing {
             return;
         }
-        let mut wrong = Vec::new();
-        if consumer.sent >= consumer.most() {
-            wrong.push(format!("beyond its permit of {}", consumer.limit));
-        }
         let number = delivered.delivery.0;
-        if number != consumer.sent {
-            wrong.push(format!("as delivery {number}, not {}", consumer.sent));
-        }
+        let mut wrong = miscounted(consumer, number);
         consumer.sent += 1;
         let name = consumer.queue.clone();
         let Some(queue) = self.queues.get_mut(&name) else {
@@ -345,6 +339,18 @@ impl Reference {
             }
         }
     }
+}
+
+/// What is wrong with the number of a delivery.
+fn miscounted(consumer: &Consumer, number: u64) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if consumer.sent >= consumer.most() {
+        wrong.push(format!("beyond its permit of {}", consumer.limit));
+    }
+    if number != consumer.sent {
+        wrong.push(format!("as delivery {number}, not {}", consumer.sent));
+    }
+    wrong
 }
 
 /// In what a delivery differs from the entry that it should be.
