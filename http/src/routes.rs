@@ -221,6 +221,26 @@ pub(crate) const ROUTES: &[Route] = &[
         NONE,
         api::schemas::versions,
     ),
+    route("GET", "/api/v1/streams", SORTED, api::queues::streams),
+    route("GET", "/api/v1/streams/{name}", NONE, api::queues::stream),
+    route(
+        "PUT",
+        "/api/v1/streams/{name}",
+        NONE,
+        api::queues::declare_stream,
+    ),
+    route(
+        "DELETE",
+        "/api/v1/streams/{name}",
+        &["delete", "if_empty", "if_unused"],
+        api::queues::delete_stream,
+    ),
+    route(
+        "GET",
+        "/api/v1/streams/{name}/messages",
+        &["limit", "from", "payload_max"],
+        api::messages::peek,
+    ),
     route("GET", "/api/v1/definitions", NONE, api::definitions::export),
     route(
         "POST",

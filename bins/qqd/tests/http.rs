@@ -433,3 +433,31 @@ fn schemas_are_registered_found_held_to_their_rule_and_deleted() {
     );
     assert_eq!(api.json("GET", path, &NULL).0, 404);
 }
+
+#[test]
+fn streams_are_managed_beside_queues() {
+    let scratch = Scratch::new("http-streams");
+    let (_daemon, api) = start(&scratch, "");
+    let settings = json!({"max_messages": 2});
+    let (status, stream) = api.json("PUT", "/api/v1/streams/log", &settings);
+    assert_eq!(
+        (status, &stream["type"]),
+        (201, &json!("stream")),
+        "{stream}"
+    );
+    for _ in 0..3 {
+        let text = json!({"payload": "m"});
+        assert_eq!(
+            api.json("POST", "/api/v1/queues/log/messages", &text).0,
+            201
+        );
+    }
+    let (_, stream) = api.json("GET", "/api/v1/streams/log", &NULL);
+    let offsets = (&stream["first_offset"], &stream["next_offset"]);
+    assert_eq!(offsets, (&json!(1), &json!(3)));
+    let (_, peeked) = api.json("GET", "/api/v1/streams/log/messages?from=2", &NULL);
+    assert_eq!(peeked.as_array().map(Vec::len), Some(1));
+    assert_eq!(api.json("GET", "/api/v1/queues", &NULL).1, json!([]));
+    assert_eq!(api.json("PUT", "/api/v1/queues/work", &json!({})).0, 201);
+    assert_eq!(api.json("GET", "/api/v1/streams/work", &NULL).0, 404);
+}

@@ -114,7 +114,11 @@ impl Serialize for QueueRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         QueueView {
             name: &self.spec.name,
-            kind: "queue",
+            kind: if self.spec.is_stream() {
+                "stream"
+            } else {
+                "queue"
+            },
             depth: self.depth,
             in_flight: self.in_flight,
             messages: self.depth + self.in_flight,
@@ -143,6 +147,8 @@ pub struct QueueDetail {
     pub row: QueueRow,
     /// Where its dead letters wait, when that is a queue of its own that exists.
     pub dead_letter_queue: Option<String>,
+    /// The position of the oldest message; that of the next one when there is none.
+    pub first_position: u64,
     /// The position that the next message gets.
     pub next_position: u64,
     /// Its messages have a schema.
@@ -158,6 +164,7 @@ struct DetailView<'a> {
     failure_policy: crate::broker::FailurePolicy,
     has_schema: bool,
     dead_letter_queue: &'a Option<String>,
+    first_position: u64,
     next_position: u64,
     settings: &'a QueueSpec,
 }
@@ -172,6 +179,7 @@ impl Serialize for QueueDetail {
             failure_policy: spec.failure_policy,
             has_schema: self.has_schema,
             dead_letter_queue: &self.dead_letter_queue,
+            first_position: self.first_position,
             next_position: self.next_position,
             settings: spec,
         }

@@ -1,7 +1,8 @@
 //! Queues.
 
-use qq_core::admin::{self, QueueRow, Reply, Request};
-use serde_json::json;
+use qq_core::admin::{self, QueueDetail, QueueRow, Reply, Request};
+use qq_core::broker::QueueSpec;
+use serde_json::{Value, json};
 
 use super::{Answer, Call, all, ask, unexpected};
 use crate::backend::Backend;
@@ -21,6 +22,14 @@ pub(crate) fn rows(backend: &dyn Backend) -> Result<Vec<QueueRow>, Problem> {
 }
 
 pub(crate) fn list(backend: &dyn Backend, call: &Call) -> Answer {
+    list_of(backend, call, false)
+}
+
+pub(crate) fn streams(backend: &dyn Backend, call: &Call) -> Answer {
+    list_of(backend, call, true)
+}
+
+fn list_of(backend: &dyn Backend, call: &Call, is_stream: bool) -> Answer {
     let key = call.param("sort").unwrap_or("name");
     let (key, is_reversed) = match key.strip_prefix('-') {
         Some(key) => (key, true),
@@ -40,7 +49,7 @@ pub(crate) fn list(backend: &dyn Backend, call: &Call) -> Answer {
     };
     let is_wanted = call.searched();
     let mut rows = rows(backend)?;
-    rows.retain(|row| is_wanted(&row.spec.name));
+    rows.retain(|row| row.spec.is_stream() == is_stream && is_wanted(&row.spec.name));
     rows.sort_unstable_by(|a, b| {
         let by_number = number(a).cmp(&number(b));
         let by_name = a.spec.name.cmp(&b.spec.name);
@@ -59,6 +68,48 @@ pub(crate) fn one(backend: &dyn Backend, call: &Call) -> Answer {
         Reply::Queue(queue) => Ok(Response::json(200, &queue)),
         _ => Err(unexpected()),
     }
+}
+
+pub(crate) fn stream(backend: &dyn Backend, call: &Call) -> Answer {
+    let name = call.name().to_owned();
+    match ask(backend, Request::Queue { name })? {
+        Reply::Queue(queue) if queue.row.spec.is_stream() => {
+            Ok(Response::json(200, &stream_json(&queue)))
+        }
+        Reply::Queue(_) => Err(Problem::missing("stream not found", "this is a queue")),
+        _ => Err(unexpected()),
+    }
+}
+
+fn stream_json(queue: &QueueDetail) -> Value {
+    let mut value = json!(queue);
+    value["first_offset"] = queue.first_position.into();
+    value["next_offset"] = queue.next_position.into();
+    value
+}
+
+pub(crate) fn declare_stream(backend: &dyn Backend, call: &Call) -> Answer {
+    let base = QueueSpec::stream("");
+    let mut settings = call.object()?;
+    // What elsewhere is the length of a queue.
+    if let Some(messages) = settings.remove("max_messages") {
+        settings.insert("max_length".to_owned(), messages);
+    }
+    let spec = admin::queue_spec(&base, call.name(), settings)
+        .map_err(|bad| Problem::invalid(bad.text).with_field(bad.field))?;
+    let spec = Box::new(spec);
+    match ask(backend, Request::DeclareQueue { spec })? {
+        Reply::QueueDeclared { is_new, queue } => {
+            let status = if is_new { 201 } else { 200 };
+            Ok(Response::json(status, &stream_json(&queue)))
+        }
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn delete_stream(backend: &dyn Backend, call: &Call) -> Answer {
+    stream(backend, call)?;
+    delete(backend, call)
 }
 
 pub(crate) fn declare(backend: &dyn Backend, call: &Call) -> Answer {

@@ -38,6 +38,7 @@ mod timers;
 mod tokens;
 mod transmit;
 mod unsettled;
+mod view;
 mod violation;
 mod write;
 
@@ -55,6 +56,7 @@ pub use config::{Config, Credentials, SaslConfig, Side};
 pub use event::{Event, LinkReply, NewLink, OutgoingDelivery, SaslCode, UsageError};
 pub use ids::{IncomingId, LinkId, SessionId};
 pub use partial::SharedBudget;
+pub use view::{LinkView, SessionView};
 
 use crate::condition;
 use crate::performative::{AmqpError, Close, Open};

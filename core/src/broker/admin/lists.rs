@@ -44,6 +44,10 @@ impl Broker {
         QueueDetail {
             row: queue.row(),
             dead_letter_queue: self.queue_names.contains_key(own.as_str()).then_some(own),
+            first_position: queue
+                .backlog
+                .live_from(0)
+                .unwrap_or(queue.backlog.next_seq()),
             next_position: queue.backlog.next_seq(),
             has_schema: queue
                 .rule

@@ -4,6 +4,7 @@ mod annotations;
 mod drain;
 mod locks;
 mod login;
+mod report;
 mod wishes;
 
 use std::collections::VecDeque;
@@ -21,6 +22,7 @@ use qq_proto_amqp::performative::{
 use qq_proto_amqp::types::{DeliveryTag, Str, Symbol, Value};
 
 use super::{AmqpConfig, AmqpFace, TxnLimits};
+use crate::admin::Reply;
 use crate::broker::{Broker, BrokerConfig, Now, QueueSpec};
 use crate::face::{Authenticate, LoginAnswer, PeerInfo};
 use crate::node::{Node, Output};
@@ -49,6 +51,8 @@ struct Bench {
     clients: Vec<Client>,
     /// Everything that was persisted, in order.
     journal: Vec<Op>,
+    /// What operators were answered.
+    replies: Vec<Reply>,
 }
 
 fn broker_config() -> BrokerConfig {
@@ -133,6 +137,7 @@ impl Bench {
             config: Arc::new(config),
             clients: Vec::new(),
             journal,
+            replies: Vec::new(),
         };
         bench.settle();
         bench
@@ -210,7 +215,7 @@ impl Bench {
                 let client = &mut self.clients[conn.0 as usize];
                 client.machine.handle_eof(self.now.mono);
             }
-            Output::Reply { .. } => panic!("nothing was asked"),
+            Output::Reply { reply, .. } => self.replies.push(*reply),
             Output::Fetch(fetch) => panic!("nothing is paged out here: {fetch:?}"),
             Output::Fail { text } => panic!("the journal does not fail: {text}"),
         }
