@@ -57,6 +57,12 @@ bind_addr = "127.0.0.1"
 amqp_port = 0
 binary_port = 0
 
+[limits]
+disk_free_min = 0
+
+[management]
+enabled = false
+
 [storage]
 backend = "${STORE:-sqlite}"
 path = "$RUN/$1-data"
