@@ -28,4 +28,12 @@ if [ ! -e "$tokens" ]; then
 fi
 # Variables with QQ_ in front are for the broker; these are not.
 unset QQ_USER QQ_PASSWORD QQ_TOKEN
+if [ "${1:-}" = qwer-q ]; then
+  export QWERQ_AUTH_TOKEN="${QWERQ_AUTH_TOKEN:-$(head -n 1 "$tokens")}"
+  if [ "${2:-}" = serve ]; then
+    case " $* " in *" --bind "*) ;; *) set -- "$@" --bind 0.0.0.0 ;; esac
+    case " $* " in *" --data-dir "*) ;; *) set -- "$@" --data-dir "${QQ_STORAGE_PATH:-/data/store}" ;; esac
+  fi
+  exec "$@"
+fi
 exec qqd "$@"
