@@ -120,6 +120,24 @@ test("messages are moved and redriven whole", async () => {
   await eventually("they are back", () => json("queue", "get", "from").depth === 3 && json("queue", "get", "from.dlq").depth === 0);
 });
 
+test("streams are made, filled, looked into and deleted", () => {
+  ok("stream", "create", "clicks", "--max-age", "7d", "--max-messages", "1000");
+  ok("stream", "create", "clicks", "--max-age", "7d", "--max-messages", "1000");
+  ok("queue", "publish", "clicks", "--message", "one");
+  const { type, settings } = json("stream", "get", "clicks");
+  assert.deepEqual([type, settings.max_age_ms, settings.max_length], ["stream", 604800000, 1000]);
+  assert.ok(json("stream", "list").some((row) => row.name === "clicks" && row.messages === 1));
+  assert.ok(!json("queue", "list").some((row) => row.name === "clicks"));
+  const [message] = json("queue", "peek", "clicks");
+  assert.equal(Buffer.from(message.payload, "base64").toString(), "one");
+  ok("queue", "create", "no-stream");
+  assert.match(refused(1, "stream", "get", "no-stream"), /no stream/);
+  assert.match(refused(1, "stream", "delete", "no-stream", "--force"), /no stream/);
+  refused(1, "stream", "create", "no-stream");
+  ok("stream", "delete", "clicks", "--force");
+  refused(1, "stream", "get", "clicks");
+});
+
 test("it says why a link and a message wait", async () => {
   ok("queue", "create", "waiting");
   const { close } = await openReceiver(daemon, "waiting", "without-credit", 0);

@@ -138,6 +138,19 @@ test("a queue is made, filled, looked into, purged and deleted", async () => {
   await assert.rejects(daemon.api("GET", "/queues/made%20here"), /404/);
 });
 
+test("streams are made and shown beside queues", async () => {
+  await go("queues");
+  await choose("New stream");
+  await page.getByLabel("Name", { exact: true }).fill("clicks");
+  await page.getByLabel("Messages at most").fill("1000");
+  await choose("Create");
+  await page.getByRole("button", { name: "Streams", exact: true }).click();
+  await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 1 && document.querySelector("tbody tr").innerText.includes("clicks"));
+  await page.getByRole("button", { name: "Queues", exact: true }).click();
+  await hasText("payments");
+  assert.equal((await daemon.api("GET", "/streams/clicks")).settings.max_length, 1000);
+});
+
 test("what the broker refuses is told and nothing is lost", async () => {
   await go("queues");
   await choose("New queue");

@@ -108,7 +108,13 @@ export function table({ caption, columns, load, key, searchable, sort = null, em
     next.disabled = state.offset + rows.length >= total;
   }
 
-  return { element, refresh };
+  /** From the first row on, when what is listed has changed. */
+  function first() {
+    state.offset = 0;
+    return refresh();
+  }
+
+  return { element, refresh, first };
 }
 
 /** Puts a value into a cell unless it shows the same already. */

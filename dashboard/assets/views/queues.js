@@ -12,13 +12,18 @@ export function queues() {
   // Counters of the round before, for rates.
   let before = new Map();
   let flow = new Map();
+  let kind = "queues";
   const rows = table({
     caption: "Queues",
     key: (row) => row.name,
     searchable: true,
     sort: "name",
     empty: "There are no queues yet. Clients can create them, the configuration can, and the button above.",
-    tools: [h("button.primary", { type: "button", onclick: create }, icon("plus", true), "New queue")],
+    tools: [
+      h("div.segments", { role: "group", "aria-label": "Show" }, ["queues", "streams"].map((one) => h("button", { type: "button", "aria-pressed": String(one === kind), onclick: (event) => choose(one, event.currentTarget) }, one === "queues" ? "Queues" : "Streams"))),
+      h("button", { type: "button", onclick: createStream }, icon("plus", true), "New stream"),
+      h("button.primary", { type: "button", onclick: create }, icon("plus", true), "New queue"),
+    ],
     columns: [
       { title: "Name", kind: "name", sort: "name", cell: (row) => queueLink(row.name) },
       { title: "State", cell: (row) => verdict(row).badge },
@@ -31,7 +36,8 @@ export function queues() {
       { title: "Kind", cell: (row) => h("span.badges", features(row)) },
     ],
     async load({ search, sort, offset, limit }) {
-      const page = await list(`/queues${query({ search, sort, offset, limit })}`);
+      // Streams come by name only.
+      const page = await list(kind === "queues" ? `/queues${query({ search, sort, offset, limit })}` : `/streams${query({ search, offset, limit })}`);
       const at = performance.now();
       const fresh = new Map();
       flow = new Map();
@@ -46,7 +52,32 @@ export function queues() {
       return page;
     },
   });
+  function choose(one, button) {
+    kind = one;
+    for (const other of button.parentElement.children) other.setAttribute("aria-pressed", String(other === button));
+    rows.first();
+  }
   return { element: [head("Queues"), rows.element], refresh: rows.refresh };
+}
+
+function createStream() {
+  form({
+    title: "New stream",
+    text: "A log that reading does not empty. Without limits it keeps everything.",
+    action: "Create",
+    fields: [
+      { name: "name", label: "Name", required: true, wide: true },
+      { name: "max_age_ms", label: "Messages go after", kind: "number", hint: "milliseconds" },
+      { name: "max_bytes", label: "Bytes at most", kind: "number" },
+      { name: "max_messages", label: "Messages at most", kind: "number" },
+      { name: "durable", label: "Survives a restart", kind: "check", value: true },
+    ],
+    async submit({ name, ...settings }) {
+      await put(`/streams/${part(name)}`, settings);
+      await renew();
+      return `Stream ${name} is there.`;
+    },
+  });
 }
 
 const OPTIONS = {
