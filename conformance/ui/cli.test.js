@@ -138,6 +138,20 @@ test("streams are made, filled, looked into and deleted", () => {
   refused(1, "stream", "get", "clicks");
 });
 
+test("schemas are registered, shown and taken away", () => {
+  const file = join(daemon.dir, "order.proto");
+  writeFileSync(file, 'syntax = "proto3";\npackage shop;\nmessage Order { string id = 1; }\n');
+  ok("queue", "create", "typed");
+  assert.match(ok("schema", "register", "-q", "typed", "-p", file, "-m", "shop.Order"), /^Schema registered for queue "typed" \(version 1\)/);
+  assert.match(ok("schema", "list"), /typed +shop\.Order +1/);
+  assert.equal(json("schema", "get", "typed").version, 1);
+  assert.doesNotMatch(ok("schema", "get", "typed"), /descriptor/);
+  assert.match(refused(1, "schema", "register", "-q", "typed", "-p", file, "-m", "shop.Nothing"), /Nothing/);
+  assert.match(refused(1, "queue", "publish", "typed", "--message", "no protobuf"), /schema|typed/);
+  ok("schema", "delete", "typed", "--force");
+  refused(1, "schema", "get", "typed");
+});
+
 test("it says why a link and a message wait", async () => {
   ok("queue", "create", "waiting");
   const { close } = await openReceiver(daemon, "waiting", "without-credit", 0);

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::ask::confirm;
 use crate::client::segment;
 use crate::failure::Failure;
-use crate::output::{Column, Number, Text};
+use crate::output::{Column, Format, Number, Text};
 use crate::top::Context;
 
 const COLUMNS: &[Column] = &[
@@ -88,7 +88,15 @@ impl Args {
         let Context { client, output } = context;
         match &self.command {
             Command::List(List {}) => output.list(&client.get("/api/v1/schemas")?, COLUMNS),
-            Command::Get(args) => output.fields(&client.get(&path(&args.queue))?),
+            Command::Get(args) => {
+                let mut answer = client.get(&path(&args.queue))?;
+                if let (Format::Table, Some(fields)) = (output.format, answer.json.as_object_mut())
+                {
+                    // It says the same as the text, for programs.
+                    fields.remove("descriptor");
+                }
+                output.fields(&answer)
+            }
             Command::Register(args) => register(context, args),
             Command::Delete(args) => {
                 confirm(

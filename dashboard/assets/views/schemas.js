@@ -1,8 +1,10 @@
 // Schemas: which message type a queue takes.
 
-import { Problem, get, list, part } from "../api.js";
+import { Problem, get, list, part, put } from "../api.js";
+import { form } from "../dialog.js";
 import { h } from "../dom.js";
 import { count, setting } from "../format.js";
+import { renew } from "../main.js";
 import { paged, table } from "../table.js";
 import { fields, head, queueHref } from "./parts.js";
 
@@ -31,7 +33,7 @@ export function schemaPanel(name) {
   const element = h("div.card");
   let shown = "";
   return {
-    element,
+    element: [h("div.row.spread", h("span"), h("div.actions", h("button", { type: "button", onclick: () => registerForm(name) }, "Register schema"))), element],
     async refresh() {
       let found = null;
       try {
@@ -46,11 +48,30 @@ export function schemaPanel(name) {
         element.replaceChildren(h("p.muted", "This queue takes any payload: it has no schema."));
         return;
       }
-      const { definition, proto, ...rest } = found;
-      const text = definition ?? proto;
+      // The descriptor says the same as the text, for programs.
+      const { proto: text, descriptor, ...rest } = found;
       element.replaceChildren(
         fields(Object.entries(rest).map(([key, value]) => [key.replaceAll("_", " "), setting(value, key)])),
-        text ? h("pre.payload", { tabindex: "0", role: "region", "aria-label": "Definition" }, text) : "");
+        h("pre.payload", { tabindex: "0", role: "region", "aria-label": "Definition" }, text ?? `registered as a descriptor of ${descriptor?.length ?? 0} characters`));
     },
   };
+}
+
+function registerForm(name) {
+  form({
+    title: `Register a schema for ${name}`,
+    text: "A new version must keep to the rule of the queue's schema.",
+    action: "Register",
+    wide: true,
+    fields: [
+      { name: "message_type", label: "Message type", required: true, placeholder: "shop.Order" },
+      { name: "compatibility", label: "New versions may change", kind: "select", options: ["", "none", "backward", "forward", "full"] },
+      { name: "proto", label: "Definition", kind: "area", required: true, hint: "the text of one .proto file" },
+    ],
+    async submit(body) {
+      const { version } = await put(`/schemas/${part(name)}`, body);
+      await renew();
+      return `Version ${version} of the schema of ${name} is in effect.`;
+    },
+  });
 }
