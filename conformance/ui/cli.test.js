@@ -131,8 +131,8 @@ test("streams are made, filled, looked into and deleted", () => {
   const [message] = json("queue", "peek", "clicks");
   assert.equal(Buffer.from(message.payload, "base64").toString(), "one");
   ok("queue", "create", "no-stream");
-  assert.match(refused(1, "stream", "get", "no-stream"), /not found|queue/);
-  assert.match(refused(1, "stream", "delete", "no-stream", "--force"), /not found|queue/);
+  assert.match(refused(1, "stream", "get", "no-stream"), /this is a queue/);
+  assert.match(refused(1, "stream", "delete", "no-stream", "--force"), /this is a queue/);
   refused(1, "stream", "create", "no-stream");
   ok("stream", "delete", "clicks", "--force");
   refused(1, "stream", "get", "clicks");
@@ -147,7 +147,7 @@ test("schemas are registered, shown and taken away", () => {
   assert.equal(json("schema", "get", "typed").version, 1);
   assert.doesNotMatch(ok("schema", "get", "typed"), /descriptor/);
   assert.match(refused(1, "schema", "register", "-q", "typed", "-p", file, "-m", "shop.Nothing"), /Nothing/);
-  assert.match(refused(1, "queue", "publish", "typed", "--message", "no protobuf"), /schema|typed/);
+  assert.match(refused(1, "queue", "publish", "typed", "--message", "no protobuf"), /not a field/);
   ok("schema", "delete", "typed", "--force");
   refused(1, "schema", "get", "typed");
 });
