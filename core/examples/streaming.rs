@@ -112,6 +112,7 @@ impl Bench {
             unanswered_max: 4_096,
             unanswered_bytes_max: 8 << 20,
             txns: TxnLimits::default(),
+            senders_second: false,
             authenticate: Arc::new(|_| LoginAnswer::Accepted),
         });
         let face = AmqpFace::new(self.now(), PeerInfo::default(), config);

@@ -62,6 +62,7 @@ impl Bench {
             unanswered_max: 64,
             unanswered_bytes_max: 1 << 20,
             txns: TxnLimits::default(),
+            senders_second: false,
             authenticate: Arc::new(|_| LoginAnswer::Accepted),
         };
         let binary_config = BinaryConfig {

@@ -140,6 +140,7 @@ impl Bench {
                 unanswered_max: 16,
                 unanswered_bytes_max: 8 << 10,
                 txns: TxnLimits::default(),
+                senders_second: true,
                 authenticate: Arc::new(|_| LoginAnswer::Accepted),
             }),
             input: Default::default(),

@@ -34,6 +34,7 @@ fn amqp_config(config: &Config, users: &SharedUsers) -> AmqpConfig {
             idle_timeout: config.limits.transaction_idle_timeout.duration(),
         },
         connection: connection_config(config, mechanisms(config)),
+        senders_second: config.server.senders_second_mode,
         authenticate: Arc::new(move |login: &Login<'_>| door.answer(login)),
     }
 }

@@ -6,6 +6,7 @@ use qq_core::broker::{Broker, BrokerConfig, Now, QueueSpec};
 use qq_core::face::amqp::{AmqpConfig, AmqpFace, TxnLimits};
 use qq_core::face::{Login, LoginAnswer, PeerInfo};
 use qq_core::node::{Node, Output};
+use qq_core::route::{BindingSpec, ExchangeSpec};
 use qq_core::store::StoreEvent;
 use qq_core::vocab::ConnId;
 use qq_proto_amqp::connection::{Config, SaslConfig};
@@ -39,6 +40,12 @@ pub struct NodeOptions {
     pub first_outgoing_id: u32,
     /// Queues that exist from the start.
     pub queues: Vec<QueueSpec>,
+    /// Exchanges that exist from the start, beside those that always do.
+    pub exchanges: Vec<ExchangeSpec>,
+    /// Bindings that exist from the start.
+    pub bindings: Vec<BindingSpec>,
+    /// Senders get the receiver settle mode second when they ask for it.
+    pub senders_second: bool,
     /// How bytes reach the node.
     pub delivery: Delivery,
 }
@@ -70,6 +77,8 @@ impl NodeBed {
             auto_create_queues: true,
             auto_create_except: vec!["nope".into()],
             queues: options.queues,
+            exchanges: options.exchanges,
+            bindings: options.bindings,
             ..BrokerConfig::default()
         });
         broker.recovered(Now {
@@ -100,6 +109,7 @@ impl NodeBed {
             unanswered_max: 4_096,
             unanswered_bytes_max: 8 << 20,
             txns: TxnLimits::default(),
+            senders_second: options.senders_second,
             authenticate: Arc::new(move |login: &Login<'_>| {
                 let is_accepted = match login.mechanism {
                     "ANONYMOUS" => !needs_login,

@@ -1,6 +1,7 @@
 //! The scripts, one module per area. `all` is the table that every runner walks.
 
 mod codec;
+mod deadletter;
 mod encoding;
 mod filter;
 mod flow;
@@ -58,6 +59,7 @@ pub fn all() -> Vec<Script> {
         routing::SCRIPTS,
         resume::SCRIPTS,
         stream::SCRIPTS,
+        deadletter::SCRIPTS,
     ]
     .concat()
 }

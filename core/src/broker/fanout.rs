@@ -87,8 +87,9 @@ impl Broker {
 
     /// Whether all of them take it.
     fn decide_all(&self, queues: &[QueueRef], message: &Message) -> Result<(), Refused> {
-        let full = |by| {
-            let verdict = Verdict::Rejected(Reason::LimitExceeded);
+        let full = |by: Option<usize>| {
+            let broker_is = || Verdict::Rejected(Reason::LimitExceeded);
+            let verdict = by.map_or_else(broker_is, |slot| self.full(slot));
             Err(Refused { verdict, by })
         };
         let cost = message.cost().saturating_mul(queues.len());

@@ -134,7 +134,7 @@ impl Broker {
         if !is_taken {
             queue.totals.refused += 1;
             self.bury_refused(at, slot, &entry);
-            return Err(Verdict::Rejected(Reason::LimitExceeded));
+            return Err(self.full(slot));
         }
         if entry.is_expired(at) {
             self.tally.expired += 1;
@@ -172,6 +172,12 @@ impl Broker {
         } else {
             Taken::Volatile
         })
+    }
+
+    /// That a queue is full.
+    #[cold]
+    pub(super) fn full(&self, slot: usize) -> Verdict {
+        Verdict::Full(self.queues[slot].spec.name.as_str().into())
     }
 
     /// Puts an entry at the tail of its queue.

@@ -75,8 +75,11 @@ impl Broker {
         txn: TxnId,
         message: Arc<Message>,
     ) {
+        let key = (self.conns.conn(conn).id, txn);
         let Some(PortKind::Producer(slot)) = self.conns.conn(conn).port(port) else {
-            return;
+            // Its face has not heard yet that the producer is gone; nobody would answer for the message.
+            let txn = self.txns.entry(key).or_default();
+            return txn.fail(Reason::NotFound, "a sender of one of its messages is gone");
         };
         let decided = match self.producers[slot].target {
             Target::Queue(queue) => Ok(Route::One(queue)),
@@ -86,7 +89,6 @@ impl Broker {
             self.vet(route, RuleId::NONE, &message)?;
             Ok(self.with_groups(route))
         });
-        let key = (self.conns.conn(conn).id, txn);
         let verdict = match decided {
             Err(verdict) => verdict,
             Ok(route) => {
@@ -106,6 +108,7 @@ impl Broker {
             match &verdict {
                 Verdict::Rejected(reason) => txn.fail(*reason, text),
                 Verdict::Unfit(_) => txn.fail(Reason::Undecodable, text),
+                Verdict::Full(_) => txn.fail(Reason::LimitExceeded, text),
                 _ => txn.fail(Reason::NotFound, text),
             }
         }
@@ -126,10 +129,15 @@ impl Broker {
         let is_large = txn.work.len() >= limits.txn_parts_max
             || txn.bytes.saturating_add(cost) > limits.txn_bytes_max
             || self.bytes.saturating_add(cost) > limits.memory_max_bytes;
-        let len = message.payload.len();
-        if is_large || !queues.iter().all(|to| self.queues[to.slot].fits_alone(len)) {
+        if is_large {
             return Verdict::Rejected(Reason::LimitExceeded);
         }
+        let len = message.payload.len();
+        let small = |to: &&QueueRef| !self.queues[to.slot].fits_alone(len);
+        if let Some(to) = queues.iter().find(small) {
+            return self.full(to.slot);
+        }
+        let txn = self.txns.entry(key).or_default();
         txn.bytes += cost;
         self.bytes += cost;
         txn.work.push(Work::Publish { queues, message });

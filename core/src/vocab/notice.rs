@@ -71,6 +71,8 @@ pub enum Verdict {
     Rejected(Reason),
     /// A queue does not take such messages.
     Unfit(Box<Unfit>),
+    /// Refused because this queue is full.
+    Full(Arc<str>),
 }
 
 /// One thing that the broker tells a face. Notices of one connection are in order.

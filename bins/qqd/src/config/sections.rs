@@ -21,6 +21,7 @@ pub(crate) struct Server {
     pub(crate) idle_timeout: Span,
     pub(crate) io_threads: Number,
     pub(crate) drain_grace: Span,
+    pub(crate) senders_second_mode: bool,
     pub(crate) tls_enabled: bool,
     tls_cert: Text,
     tls_key: Text,
@@ -41,6 +42,7 @@ impl Default for Server {
             idle_timeout: Span::new(30_000, 1_000, DAY_MS).or_off(),
             io_threads: Number::new(0, 0, 256),
             drain_grace: Span::new(5_000, 0, HOUR_MS),
+            senders_second_mode: false,
             tls_enabled: false,
             tls_cert: Text::default(),
             tls_key: Text::default(),
@@ -57,11 +59,7 @@ impl Default for Server {
 impl Server {
     pub(super) fn keys(&mut self) -> Vec<Key<'_>> {
         vec![
-            Key::new(
-                "bind_addr",
-                &mut self.bind_addr,
-                "address of every listener",
-            ),
+            Key::new("bind_addr", &mut self.bind_addr, "address of all listeners"),
             Key::new(
                 "amqp_port",
                 &mut self.amqp_port,
@@ -86,6 +84,11 @@ impl Server {
                 "drain_grace",
                 &mut self.drain_grace,
                 "how long a shutdown waits for deliveries that are not settled",
+            ),
+            Key::new(
+                "senders_second_mode",
+                &mut self.senders_second_mode,
+                "give AMQP senders the receiver settle mode second when they ask for it; off, they get the first",
             ),
             Key::later(
                 "tls_enabled",

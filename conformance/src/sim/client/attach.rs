@@ -101,7 +101,11 @@ impl Client {
             } else {
                 SndSettleMode::Mixed
             },
-            rcv_settle_mode: RcvSettleMode::First,
+            rcv_settle_mode: if plan.has(Fault::Second) && random.is_lucky(500) {
+                RcvSettleMode::Second
+            } else {
+                RcvSettleMode::First
+            },
             max_message_size: None,
             properties: None,
             unsettled: None,

@@ -1,7 +1,7 @@
 //! What a client hears.
 
 use qq_proto_amqp::connection::{Event, IncomingId, LinkId, SessionId};
-use qq_proto_amqp::performative::{AmqpError, DeliveryState};
+use qq_proto_amqp::performative::{AmqpError, Attach, DeliveryState};
 
 use super::{Client, Kind, Link, Live, Mode, Scene, Unsettled};
 use crate::history::Outcome;
@@ -49,11 +49,7 @@ impl Client {
             Event::SessionEnded { session, error } => on_session_ended(live, scene, session, error),
             Event::LinkAccepted { link, attach } => {
                 if let Some(link) = live.link(link) {
-                    // A null terminus announces a refusal.
-                    link.is_up = match link.kind {
-                        Kind::Sender(_) => attach.target.is_some(),
-                        Kind::Receiver(_) => attach.source.is_some(),
-                    };
+                    on_accepted(link, &attach);
                 }
             }
             Event::Flow {
@@ -85,8 +81,12 @@ impl Client {
                 }
             }
             Event::Outcome {
-                link, token, state, ..
+                link,
+                token,
+                state,
+                settled,
             } => {
+                live.finish(link, token, settled);
                 if let Some(link) = live.link(link) {
                     on_outcome(link, scene, token, state.as_ref());
                 }
@@ -107,6 +107,14 @@ impl Client {
 }
 
 impl Live {
+    /// The last step of the second mode, if there is one.
+    fn finish(&mut self, link: LinkId, token: u64, is_settled: bool) {
+        if !is_settled {
+            // Fails only when the link is on its way out.
+            let _ = self.machine.settle_outgoing(link, token, None);
+        }
+    }
+
     pub(super) fn link(&mut self, id: LinkId) -> Option<&mut Link> {
         self.links.iter_mut().find(|link| link.id == id)
     }
@@ -126,6 +134,14 @@ impl Live {
             Kind::Receiver(_) => scene.recorder.gone(scene.now, &link.process),
         }
     }
+}
+
+fn on_accepted(link: &mut Link, attach: &Attach) {
+    // A null terminus announces a refusal.
+    link.is_up = match link.kind {
+        Kind::Sender(_) => attach.target.is_some(),
+        Kind::Receiver(_) => attach.source.is_some(),
+    };
 }
 
 fn on_session_ended(

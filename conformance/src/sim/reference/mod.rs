@@ -377,7 +377,7 @@ fn refusals(notices: &[(ConnId, Notice)]) -> BTreeSet<(ConnId, Port, Ticket)> {
             port,
             first,
             last,
-            verdict: qq_core::vocab::Verdict::Rejected(_),
+            verdict: qq_core::vocab::Verdict::Rejected(_) | qq_core::vocab::Verdict::Full(_),
         } = notice
         {
             refused.extend((first.0..=last.0).map(|ticket| (*conn, *port, Ticket(ticket))));

@@ -154,7 +154,7 @@ impl Reference {
                 self.broken(format!("message {number} is accepted and belongs nowhere"));
             }
             Verdict::Unroutable if published.is_unroutable => {}
-            Verdict::Accepted | Verdict::Rejected(Reason::LimitExceeded) => {}
+            Verdict::Accepted | Verdict::Full(_) | Verdict::Rejected(Reason::LimitExceeded) => {}
             other => self.broken(format!("message {number} is answered with {other:?}")),
         }
     }

@@ -57,6 +57,7 @@ pub(super) fn face_config(plan: &Plan) -> AmqpConfig {
         unanswered_max: pick(20, 4_096) as usize,
         unanswered_bytes_max: 8 << 20,
         txns: TxnLimits::default(),
+        senders_second: plan.has(Fault::Second),
         authenticate: Arc::new(|_| LoginAnswer::Accepted),
     }
 }

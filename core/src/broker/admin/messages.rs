@@ -46,16 +46,21 @@ impl Broker {
             // A duplicate is safe when all that came before it is.
             Ok(Taken::Duplicate) => Ok(Done::Changed(Reply::Published { is_routed: true })),
             Ok(Taken::Volatile) => Ok(Done::Read(Reply::Published { is_routed: true })),
-            Err(Verdict::Rejected(reason)) => Err(Refusal {
-                reason,
+            Err(Verdict::Full(queue)) => Err(Refusal {
+                reason: Reason::LimitExceeded,
                 text: format!(
-                    "a queue or the broker is full; {} took nothing",
+                    "the queue {} is full; {} took nothing",
+                    quoted(&queue),
                     quoted(&name)
                 ),
             }),
             Err(Verdict::Unfit(unfit)) => Err(Refusal {
                 reason: Reason::Undecodable,
                 text: unfit.to_string(),
+            }),
+            Err(Verdict::Rejected(reason)) => Err(Refusal {
+                reason,
+                text: format!("the broker is full; {} took nothing", quoted(&name)),
             }),
             Err(Verdict::Accepted | Verdict::Duplicate | Verdict::Unroutable) => {
                 self.tally.unroutable += 1;

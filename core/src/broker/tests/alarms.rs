@@ -35,7 +35,7 @@ fn mm_02_a_full_cache_takes_from_every_queue() {
             notice,
             Notice::Pressure { .. }
                 | Notice::Confirm {
-                    verdict: Verdict::Rejected(_),
+                    verdict: Verdict::Rejected(_) | Verdict::Full(_),
                     ..
                 }
         )),

@@ -286,12 +286,12 @@ fn overflow_makes_dead_letters_where_that_is_asked_for() {
         (
             full(Overflow::RejectDlx, to("q", "dead")),
             1,
-            Verdict::Rejected(Reason::LimitExceeded),
+            Verdict::Full("q".into()),
         ),
         (
             full(Overflow::Reject, to("q", "dead")),
             0,
-            Verdict::Rejected(Reason::LimitExceeded),
+            Verdict::Full("q".into()),
         ),
     ];
     for (spec, dead, verdict) in cases {

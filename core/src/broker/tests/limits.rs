@@ -4,7 +4,10 @@ use super::harness::*;
 use crate::broker::{BrokerConfig, Limits, Overflow, QueueSpec};
 use crate::vocab::{Envelope, Notice, Outcome, Reason, Verdict};
 
-const FULL: Verdict = Verdict::Rejected(Reason::LimitExceeded);
+/// The verdict of the full queue `q`.
+fn full() -> Verdict {
+    Verdict::Full("q".into())
+}
 
 fn pressure(rig: &mut Rig, conn: crate::vocab::ConnId) -> Vec<bool> {
     let told = rig.told(conn);
@@ -30,12 +33,12 @@ fn a_full_queue_refuses_and_takes_again_when_there_is_room() {
         let mut rig = Rig::new(config([spec]));
         rig.produce(A, P, named("q"));
         rig.publish_all(A, P, ["0", "1", "2", "3"]);
-        assert_eq!(rig.verdicts(A), [(0, 1, Verdict::Accepted), (2, 3, FULL)]);
+        assert_eq!(rig.verdicts(A), [(0, 1, Verdict::Accepted), (2, 3, full())]);
         // What a consumer holds does not count, as it leaves room for new messages in the queue proper.
         rig.consume(B, C, consumer(named("q")));
         rig.permit(B, C, 1);
         rig.publish_all(A, P, ["4", "5"]);
-        assert_eq!(rig.verdicts(A), [(4, 4, Verdict::Accepted), (5, 5, FULL)]);
+        assert_eq!(rig.verdicts(A), [(4, 4, Verdict::Accepted), (5, 5, full())]);
         rig.settle(B, C, 0, 0, Outcome::Released);
         rig.permit(B, C, 10);
         assert_eq!(rig.texts(B, C), ["0", "0", "1", "4"]);
@@ -79,7 +82,7 @@ fn bytes_are_counted_as_payload() {
         assert_eq!(rig.verdicts(A), [(0, 1, Verdict::Accepted)]);
         rig.publish_all(A, P, ["a"]);
         let expected = if overflow == Overflow::Reject {
-            FULL
+            full()
         } else {
             Verdict::Accepted
         };
@@ -87,7 +90,7 @@ fn bytes_are_counted_as_payload() {
         // One that can never fit is refused and drops nothing.
         let before = rig.broker.counters().messages;
         rig.publish_all(A, P, ["12345678901"]);
-        assert_eq!(rig.verdicts(A), [(3, 3, FULL)]);
+        assert_eq!(rig.verdicts(A), [(3, 3, full())]);
         assert_eq!(rig.broker.counters().messages, before);
     }
 }
@@ -139,7 +142,8 @@ fn above_the_maximum_publishes_are_refused() {
     });
     rig.produce(A, P, named("q"));
     rig.publish_all(A, P, [""; 5]);
-    assert_eq!(rig.verdicts(A), [(0, 2, Verdict::Accepted), (3, 4, FULL)]);
+    let full = Verdict::Rejected(Reason::LimitExceeded);
+    assert_eq!(rig.verdicts(A), [(0, 2, Verdict::Accepted), (3, 4, full)]);
     assert_eq!(rig.broker.counters().bytes, 480);
     rig.broker.purge_queue("q").expect("q exists");
     rig.publish(A, P, message("", Envelope::default()));

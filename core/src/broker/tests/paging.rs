@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use super::harness::*;
 use crate::broker::{BrokerConfig, Event, Overflow, Paging, QueueSpec};
 use crate::store::{Op, StoreEvent};
-use crate::vocab::{ConsumerSpec, Envelope, Message, Notice, Outcome, Reason, Seq, Verdict};
+use crate::vocab::{ConsumerSpec, Envelope, Message, Notice, Outcome, Seq, Verdict};
 
 /// A window of 16 messages, in blocks of two.
 pub(super) const PAGING: Paging = Paging {
@@ -347,8 +347,7 @@ fn limits_of_the_queue_count_what_is_away() {
     assert!(paged_and_bodies(&rig).0 > 60);
     rig.told(A);
     rig.publish(A, P, message("x", durable()));
-    let full = Verdict::Rejected(Reason::LimitExceeded);
-    assert_eq!(rig.verdicts(A), [(100, 100, full)]);
+    assert_eq!(rig.verdicts(A), [(100, 100, Verdict::Full("q".into()))]);
 }
 
 #[test]

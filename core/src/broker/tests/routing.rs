@@ -302,7 +302,7 @@ fn queues_made_on_attach_follow_their_template() {
     rig.produce(B, P, named("fresh"));
     rig.told(A);
     rig.publish_all(A, P, ["0", "1"]);
-    let full = Verdict::Rejected(Reason::LimitExceeded);
+    let full = Verdict::Full("fresh".into());
     assert_eq!(rig.verdicts(A), [(0, 0, Verdict::Accepted), (1, 1, full)]);
     assert_eq!(
         (

@@ -46,6 +46,16 @@ fn stage(rig: &mut Rig, port: Port, txn: TxnId, name: &str, envelope: Envelope) 
 }
 
 fn stage_settle(rig: &mut Rig, conn: ConnId, port: Port, txn: TxnId, range: (u64, u64)) {
+    stage_outcome(rig, (conn, port), txn, range, Outcome::Accepted);
+}
+
+fn stage_outcome(
+    rig: &mut Rig,
+    (conn, port): (ConnId, Port),
+    txn: TxnId,
+    range: (u64, u64),
+    outcome: Outcome,
+) {
     rig.command(
         conn,
         Command::StageSettle {
@@ -53,7 +63,7 @@ fn stage_settle(rig: &mut Rig, conn: ConnId, port: Port, txn: TxnId, range: (u64
             first: DeliveryId(range.0),
             last: DeliveryId(range.1),
             txn,
-            outcome: Outcome::Accepted,
+            outcome,
         },
     );
 }
@@ -77,7 +87,7 @@ fn take_all(rig: &mut Rig, queue: &str) -> Vec<String> {
     let port = Port(40);
     rig.told(B);
     rig.consume(B, port, consumer(named(queue)));
-    rig.permit(B, port, 100);
+    rig.permit(B, port, 1_000);
     let texts = rig.texts(B, port);
     rig.close(B, port, false);
     texts
@@ -284,4 +294,126 @@ fn a_transaction_cannot_take_all_memory() {
     discharge(&mut rig, A, T, false);
     assert_eq!(discharged(&mut rig, A), [(T, Some(Reason::LimitExceeded))]);
     assert_eq!(rig.broker.counters().bytes, 0);
+}
+
+#[test]
+fn a_transaction_has_so_many_parts_at_most() {
+    for is_settled in [false, true] {
+        let mut config = paged([QueueSpec::new("q")]);
+        config.limits.txn_parts_max = 2;
+        let mut rig = Rig::new(config);
+        rig.produce(A, P, named("q"));
+        for text in ["a", "b", "c"] {
+            rig.publish(A, P, message(text, durable()));
+        }
+        rig.consume(A, C, consumer(named("q")));
+        rig.permit(A, C, 3);
+        rig.told(A);
+        // Two ranges with a gap between them are two parts.
+        stage_settle(&mut rig, A, C, T, (0, 0));
+        stage_settle(&mut rig, A, C, T, (2, 2));
+        if is_settled {
+            stage_settle(&mut rig, A, C, T, (1, 1));
+        } else {
+            stage(&mut rig, P, T, "one too many", durable());
+            let refused = (3, 3, Verdict::Rejected(Reason::LimitExceeded));
+            assert_eq!(rig.verdicts(A), [refused]);
+        }
+        discharge(&mut rig, A, T, false);
+        assert_eq!(discharged(&mut rig, A), [(T, Some(Reason::LimitExceeded))]);
+        assert_eq!(rig.broker.counters().unsettled, 3, "nothing is settled");
+    }
+}
+
+/// Its face has not heard that the sender is gone, so nobody is told that the message went nowhere.
+#[test]
+fn a_message_of_a_sender_that_is_gone_fails_its_transaction() {
+    let mut rig = rig();
+    stage(&mut rig, D, T, "1", durable());
+    rig.close(A, P, false);
+    stage(&mut rig, P, T, "2", durable());
+    discharge(&mut rig, A, T, false);
+    assert_eq!(discharged(&mut rig, A), [(T, Some(Reason::NotFound))]);
+    assert!(take_all(&mut rig, "r").is_empty());
+}
+
+#[test]
+fn a_delivery_that_was_settled_meanwhile_fails_its_transaction() {
+    let mut rig = rig();
+    rig.publish(A, P, message("1", durable()));
+    rig.consume(A, C, consumer(named("q")));
+    rig.permit(A, C, 1);
+    stage_settle(&mut rig, A, C, T, (0, 0));
+    rig.settle(A, C, 0, 0, Outcome::Released);
+    rig.told(A);
+    discharge(&mut rig, A, T, false);
+    assert_eq!(discharged(&mut rig, A), [(T, Some(Reason::NotFound))]);
+}
+
+/// A rejected message becomes a dead letter in the same batch in which the rest takes effect.
+#[test]
+fn dead_letters_are_part_of_the_batch() {
+    let with_grave = QueueSpec {
+        dead_letter_routing_key: Some("dead".to_owned()),
+        ..QueueSpec::new("q")
+    };
+    let mut rig = Rig::new(paged([
+        with_grave,
+        QueueSpec::new("r"),
+        QueueSpec::new("dead"),
+    ]));
+    rig.produce(A, P, named("q"));
+    rig.produce(A, D, named("r"));
+    rig.publish(A, P, message("bad", durable()));
+    rig.consume(A, C, consumer(named("q")));
+    rig.permit(A, C, 1);
+    rig.told(A);
+    let rejected = Outcome::Rejected { reason: None };
+    stage_outcome(&mut rig, (A, C), T, (0, 0), rejected);
+    stage(&mut rig, D, T, "report", durable());
+    assert!(take_all(&mut rig, "dead").is_empty());
+    let batches = rig.log.len();
+    discharge(&mut rig, A, T, false);
+    assert_eq!(discharged(&mut rig, A), [(T, None)]);
+    assert_eq!(rig.log.len(), batches + 1);
+    assert_eq!(take_all(&mut rig, "dead"), ["bad"]);
+    assert_eq!(take_all(&mut rig, "r"), ["report"]);
+    assert!(take_all(&mut rig, "q").is_empty());
+}
+
+#[test]
+fn a_fanout_enters_all_its_queues_or_fails_with_the_first_that_goes() {
+    for is_deleted in [false, true] {
+        let mut config = paged(["a", "b"].map(QueueSpec::new));
+        config.bindings = ["a", "b"]
+            .map(|queue| crate::route::BindingSpec::to_queue("amq.fanout", queue, ""))
+            .to_vec();
+        let mut rig = Rig::new(config);
+        rig.produce(A, P, named("amq.fanout"));
+        rig.told(A);
+        stage(&mut rig, P, T, "m", durable());
+        if is_deleted {
+            rig.broker.delete_queue(rig.now, "b").expect("it exists");
+            rig.flush();
+        }
+        discharge(&mut rig, A, T, false);
+        let fault = is_deleted.then_some(Reason::Deleted);
+        assert_eq!(discharged(&mut rig, A), [(T, fault)]);
+        assert_eq!(take_all(&mut rig, "a").is_empty(), is_deleted);
+        assert_eq!(rig.broker.counters().bytes, rig.broker.counted_bytes());
+    }
+}
+
+/// More than the window of the queue: bodies leave memory and come back as those of other messages do.
+#[test]
+fn a_large_transaction_is_paged_out_and_read_in_order() {
+    let mut rig = rig();
+    for number in 0..300 {
+        stage(&mut rig, P, T, &number.to_string(), durable());
+    }
+    discharge(&mut rig, A, T, false);
+    assert_eq!(discharged(&mut rig, A), [(T, None)]);
+    assert!(rig.broker.counters().paged > 200);
+    let numbers: Vec<String> = (0..300).map(|number| number.to_string()).collect();
+    assert_eq!(take_all(&mut rig, "q"), numbers);
 }

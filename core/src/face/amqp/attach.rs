@@ -160,6 +160,7 @@ pub(super) fn has_outcome(attach: &Attach, outcome: &Symbol) -> bool {
 pub(super) fn producer_reply(
     attach: &Attach,
     opened: &ProducerOpened,
+    rcv_settle_mode: RcvSettleMode,
     message_size_max: u64,
 ) -> LinkReply {
     let asked = match &attach.target {
@@ -184,8 +185,7 @@ pub(super) fn producer_reply(
         source: attach.source.clone(),
         target: Some(TargetKind::Target(target)),
         snd_settle_mode: attach.snd_settle_mode,
-        // A sender that asks for the second mode is served with the first: some ask and never take the second step.
-        rcv_settle_mode: RcvSettleMode::First,
+        rcv_settle_mode,
         max_message_size: Some(message_size_max),
         ..LinkReply::default()
     }

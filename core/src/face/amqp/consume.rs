@@ -244,14 +244,7 @@ impl AmqpFace {
             return;
         }
         if let Some(DeliveryState::Transactional { txn_id, outcome }) = state {
-            let state = outcome.as_deref().cloned();
-            let state = state.or(settled.then_some(DeliveryState::Released));
-            if let Some(state) = state
-                && let Some(outcome) = outcome_of(&state)
-            {
-                self.on_retired(now, link, token, txn_id, (state, outcome), settled);
-            }
-            return;
+            return self.on_retired(now, link, token, txn_id, outcome.as_deref(), settled);
         }
         let outcome = match state {
             Some(state) => outcome_of(state),
@@ -285,7 +278,7 @@ impl AmqpFace {
         };
         for token in first.0..=last.0 {
             if let Some(state) = consumer.confirming.remove(&token) {
-                // Fails only when the link is on its way out.
+                // Fails only when the peer settled meanwhile, or the link is on its way out.
                 let _ = self.conn.settle_outgoing(link, token, Some(state));
             }
         }

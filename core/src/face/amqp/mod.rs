@@ -55,6 +55,9 @@ pub struct AmqpConfig {
     pub unanswered_bytes_max: usize,
     /// How many transactions and for how long.
     pub txns: TxnLimits,
+    /// Senders that ask for the receiver settle mode second get it. Otherwise they get the first, which all understand;
+    /// some ask for the second and never take its last step.
+    pub senders_second: bool,
     /// Who may come in.
     pub authenticate: Authenticate,
 }
@@ -136,6 +139,7 @@ impl AmqpFace {
                 state,
                 settled,
             } => self.on_outcome(now, link, token, state.as_ref(), settled),
+            Event::IncomingSettled { link, delivery } => self.on_finished(link, delivery),
             Event::Flow { link, drain, .. } => self.on_flow(link, drain),
             Event::Attached { link, attach, .. } => self.on_attached(link, attach),
             Event::LinkClosed { link, closed, .. } => self.on_link_closed(link, closed),
@@ -162,7 +166,6 @@ impl AmqpFace {
             | Event::SessionEnded { .. }
             | Event::LinkAccepted { .. }
             | Event::LinkState { .. }
-            | Event::IncomingSettled { .. }
             | Event::SaslChallenge { .. }
             | Event::SaslDone { .. } => {}
         }

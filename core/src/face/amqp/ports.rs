@@ -3,12 +3,12 @@
 //! A [`Port`] is a slot with a generation: late notices for a port that is gone name an old generation and fall on
 //! the floor, and a look-up is one index.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use qq_proto_amqp::connection::{IncomingId, LinkId};
-use qq_proto_amqp::performative::Attach;
+use qq_proto_amqp::performative::{Attach, DeliveryState};
 
 use crate::schema::Rule;
 use crate::vocab::Port;
@@ -40,6 +40,7 @@ pub(super) struct Producer {
     pub(super) name: String,
     /// What the node asks of messages.
     pub(super) rule: Option<Arc<Rule>>,
+    pub(super) is_exchange: bool,
     /// The peer takes `released` as an outcome.
     pub(super) takes_released: bool,
     /// Ticket of the front of `unanswered`.
@@ -47,6 +48,9 @@ pub(super) struct Producer {
     pub(super) unanswered: VecDeque<Unanswered>,
     /// Credit that the peer has left.
     pub(super) credit: u32,
+    /// Of a link in the second mode: deliveries that have their outcome and wait for the peer to settle them. They hold
+    /// credit, so that a peer which never does cannot make us keep more.
+    pub(super) unfinished: Option<BTreeSet<u32>>,
 }
 
 /// A link on which the peer receives.
@@ -75,7 +79,7 @@ pub(super) struct Consumer {
     /// Outcomes that take effect with a transaction, by delivery.
     pub(super) retired: BTreeMap<u64, super::txn::Retired>,
     /// Settlements that the broker confirms before the peer hears of them.
-    pub(super) confirming: BTreeMap<u64, qq_proto_amqp::performative::DeliveryState>,
+    pub(super) confirming: BTreeMap<u64, DeliveryState>,
 }
 
 #[derive(Debug)]

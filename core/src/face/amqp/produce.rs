@@ -1,11 +1,11 @@
 //! Links on which the peer sends: publishes up, verdicts and credit down.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use qq_proto_amqp::connection::{IncomingId, LinkId};
-use qq_proto_amqp::performative::{AmqpError, Attach, DeliveryState};
+use qq_proto_amqp::performative::{AmqpError, Attach, DeliveryState, RcvSettleMode};
 use qq_proto_amqp::types::Symbol;
 
 use super::attach::{RELEASED, has_outcome, producer_reply, producer_spec};
@@ -14,7 +14,9 @@ use super::txn::id_of;
 use super::{AmqpFace, publish, refusal};
 use crate::broker::Now;
 use crate::schema::Rule;
-use crate::vocab::{Command, Port, ProducerOpened, Reason, RuleId, Ticket, TxnId, Verdict};
+use crate::vocab::{
+    Command, NodeKind, Port, ProducerOpened, Reason, RuleId, Ticket, TxnId, Verdict,
+};
 
 impl AmqpFace {
     pub(super) fn open_producer(&mut self, link: LinkId, attach: Box<Attach>) {
@@ -22,14 +24,19 @@ impl AmqpFace {
             Ok(spec) => spec,
             Err(refusal) => return self.refuse_link(link, &refusal),
         };
+        let is_second =
+            self.config.senders_second && attach.rcv_settle_mode == RcvSettleMode::Second;
+        let unfinished = is_second.then(BTreeSet::new);
         let producer = Producer {
             takes_released: has_outcome(&attach, &RELEASED),
             attach: Some(attach),
             name: String::new(),
             rule: None,
+            is_exchange: false,
             first_ticket: 0,
             unanswered: VecDeque::new(),
             credit: 0,
+            unfinished,
         };
         let port = self.ports.insert(link, PortState::Producer(producer));
         self.commands.push(Command::OpenProducer {
@@ -51,7 +58,13 @@ impl AmqpFace {
         };
         producer.name.clone_from(&opened.name);
         producer.rule.clone_from(&opened.rule);
-        let reply = producer_reply(&attach, opened, self.config.connection.message_size_max);
+        producer.is_exchange = opened.kind == NodeKind::Exchange;
+        let mode = match producer.unfinished {
+            Some(_) => RcvSettleMode::Second,
+            None => RcvSettleMode::First,
+        };
+        let size_max = self.config.connection.message_size_max;
+        let reply = producer_reply(&attach, opened, mode, size_max);
         // Fails only when the connection is closing: nobody waits for the answer.
         let _ = self.conn.accept_link(link, reply);
         self.replenish(port);
@@ -192,8 +205,12 @@ impl AmqpFace {
             if let Some(delivery) = unanswered.delivery {
                 let txn = unanswered.txn;
                 let state = within(txn, state_of(verdict, producer));
-                // Fails only when its session ended meanwhile: nobody is left to hear the verdict.
-                let _ = self.conn.settle(delivery, state, true);
+                // Fails only when its session ended or the peer settled meanwhile: nobody is left to hear the verdict.
+                let is_last = producer.unfinished.is_none();
+                let told = self.conn.settle(delivery, state, is_last);
+                if let (Some(unfinished), Ok(())) = (&mut producer.unfinished, told) {
+                    unfinished.insert(delivery.id);
+                }
             }
         }
         while producer
@@ -205,6 +222,20 @@ impl AmqpFace {
             producer.first_ticket += 1;
         }
         self.replenish(port);
+    }
+
+    /// The peer settled one of its deliveries: the last step of the second mode (part 2, 2.6.12).
+    pub(super) fn on_finished(&mut self, link: LinkId, delivery: IncomingId) {
+        let Some(entry) = self.ports.entry_of(link) else {
+            return;
+        };
+        let port = entry.port;
+        if let PortState::Producer(producer) = &mut entry.state
+            && let Some(unfinished) = &mut producer.unfinished
+            && unfinished.remove(&delivery.id)
+        {
+            self.replenish(port);
+        }
     }
 
     fn settle_incoming(&mut self, delivery: IncomingId, state: DeliveryState) {
@@ -227,7 +258,9 @@ impl AmqpFace {
         if producer.attach.is_some() {
             return;
         }
-        let unanswered = u32::try_from(producer.unanswered.len()).unwrap_or(u32::MAX);
+        let unfinished = producer.unfinished.as_ref().map_or(0, BTreeSet::len);
+        let held = producer.unanswered.len() + unfinished;
+        let unanswered = u32::try_from(held).unwrap_or(u32::MAX);
         let target = self.config.credit_max.saturating_sub(unanswered);
         if target > producer.credit && (producer.credit <= self.config.credit_max / 2) {
             // Flows of a window half full of unanswered messages would be one-credit trickles.
@@ -274,6 +307,10 @@ fn state_of(verdict: &Verdict, producer: &Producer) -> DeliveryState {
         }
         Verdict::Rejected(reason) => {
             DeliveryState::Rejected(Some(Box::new(refusal::rejection(*reason, &producer.name))))
+        }
+        Verdict::Full(queue) => {
+            let exchange = producer.is_exchange.then_some(producer.name.as_str());
+            DeliveryState::Rejected(Some(Box::new(refusal::full(queue, exchange))))
         }
     }
 }

@@ -5,6 +5,7 @@ use qq_proto_amqp::performative::AmqpError;
 use qq_proto_amqp::section::SectionError;
 use qq_proto_amqp::types::{Str, Symbol, Value};
 
+use crate::broker::quoted;
 use crate::schema::Unfit;
 use crate::vocab::{Reason, Refusal};
 
@@ -54,7 +55,7 @@ pub(super) fn rejection(reason: Reason, node: &str) -> AmqpError {
             "not-found",
             "no queue takes this message; check its address",
         ),
-        Reason::LimitExceeded => ("limit", "the queue or the broker is full; try again later"),
+        Reason::LimitExceeded => ("limit", "the broker is full; try again later"),
         Reason::Invalid => (
             "invalid",
             "the message must name an existing address in its `to` field",
@@ -89,5 +90,23 @@ pub(super) fn of_unfit(unfit: &Unfit, node: &str) -> AmqpError {
     AmqpError {
         info: Some(info),
         ..error(condition, &unfit.to_string())
+    }
+}
+
+/// The error of a message for which a queue has no room; the exchange that routed it there, if one did.
+pub(super) fn full(queue: &str, exchange: Option<&str>) -> AmqpError {
+    let name = quoted(queue);
+    let text = match exchange {
+        Some(exchange) => format!(
+            "the queue {name} of the exchange {} is full, so none of its queues has the message; try again later",
+            quoted(exchange)
+        ),
+        None => format!("the queue {name} is full; try again later"),
+    };
+    let mut info = vec![entry("queue", queue), entry("reason", "limit")];
+    info.extend(exchange.map(|exchange| entry("exchange", exchange)));
+    AmqpError {
+        info: Some(info),
+        ..error(condition_of(Reason::LimitExceeded), &text)
     }
 }

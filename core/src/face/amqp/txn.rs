@@ -288,14 +288,13 @@ impl AmqpFace {
         let Some(retired) = consumer.retired.remove(&token) else {
             return;
         };
-        // The calls to the connection fail only when the link is on its way out.
+        // The calls to the connection fail only when the peer settled meanwhile, or the link is on its way out.
         match (is_done, retired.is_settled) {
             (true, is_settled) => {
                 consumer.annotations.remove(&token);
                 if !is_settled {
-                    let _ = self
-                        .conn
-                        .settle_outgoing(link, token, Some(retired.outcome));
+                    let state = Some(retired.outcome);
+                    let _ = self.conn.settle_outgoing(link, token, state);
                 }
             }
             (false, true) => {
@@ -431,9 +430,17 @@ impl AmqpFace {
         link: LinkId,
         token: u64,
         txn_id: &Bytes,
-        (state, outcome): (DeliveryState, Outcome),
+        state: Option<&DeliveryState>,
         is_settled: bool,
     ) {
+        // Settled without an outcome: the message goes back.
+        let released = is_settled.then_some(&DeliveryState::Released);
+        let Some(state) = state.or(released) else {
+            return;
+        };
+        let Some(outcome) = super::outcome::outcome_of(state) else {
+            return;
+        };
         let txn = self.use_txn(now, txn_id);
         let Some(entry) = self.ports.entry_of(link) else {
             return;
@@ -450,7 +457,7 @@ impl AmqpFace {
             return;
         }
         let retired = Retired {
-            outcome: state,
+            outcome: state.clone(),
             is_settled,
         };
         consumer.retired.insert(token, retired);

@@ -33,6 +33,10 @@ pub(super) fn of_verdict(verdict: &Verdict) -> Option<(ErrorCode, Cow<'static, s
             let (code, text) = of_unfit(unfit);
             (code, Cow::Owned(text))
         }
+        Verdict::Full(_) => (
+            code_of(Reason::LimitExceeded),
+            Cow::Borrowed(text::QUEUE_FULL),
+        ),
         Verdict::Rejected(reason) => {
             let words = match reason {
                 Reason::LimitExceeded => text::QUEUE_FULL,

@@ -81,6 +81,7 @@ fn face_config(authenticate: Authenticate) -> AmqpConfig {
         unanswered_max: 64,
         unanswered_bytes_max: 1 << 20,
         txns: TxnLimits::default(),
+        senders_second: false,
         authenticate,
     }
 }

@@ -2,6 +2,9 @@
 //! and a restart from what was persisted. Nothing confirmed may be lost, nothing settled and confirmed may come back,
 //! and when everybody is gone nothing of them is left. Once with all bodies in memory, once with hardly any: then the
 //! store answers requests late and in any order, in some walks not at all, and its disk is full now and then.
+//! Publishes and settlements in transactions are confirmed by the discharge, all of them or none.
+
+mod txns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +16,9 @@ use crate::broker::{BrokerConfig, Event, Limits, Overflow, Paging, QueueSpec};
 use crate::store::StoreEvent;
 use crate::vocab::{
     Address, Command, ConnId, ConsumerSpec, DeliveryId, Envelope, LifetimePolicy, Notice, Outcome,
-    Port, ProducerSpec, RuleId, SubscriptionSpec, Ticket, Verdict,
+    Port, ProducerSpec, RuleId, SubscriptionSpec, Ticket, TxnId, Verdict,
 };
+use txns::Staged;
 
 const PAGING: Paging = Paging {
     window_len: 3,
@@ -80,6 +84,14 @@ struct Known {
     held: BTreeMap<(ConnId, Port, u64), String>,
     /// Settlements that wait for `Settled`, in order: by port, first and last delivery, and what they ended.
     asked: Vec<(Asked, Vec<String>)>,
+    /// Transactions that may get more work, and those that were discharged.
+    staged: BTreeMap<(ConnId, TxnId), Staged>,
+    discharged: BTreeMap<(ConnId, TxnId), Staged>,
+    /// Texts that were published in a transaction.
+    late: BTreeSet<String>,
+    /// Transactions that were done, and those that could not be.
+    done: usize,
+    undone: usize,
 }
 
 struct Chaos {
@@ -95,6 +107,7 @@ struct Chaos {
     next_text: u64,
     next_port: BTreeMap<ConnId, u32>,
     next_ticket: BTreeMap<(ConnId, Port), u64>,
+    next_txn: u64,
     /// Producers on `q`.
     q_producers: BTreeSet<(ConnId, Port)>,
     q_consumers: BTreeSet<(ConnId, Port)>,
@@ -121,6 +134,7 @@ impl Chaos {
             next_text: 0,
             next_port: BTreeMap::new(),
             next_ticket: BTreeMap::new(),
+            next_txn: 0,
             q_producers: BTreeSet::new(),
             q_consumers: BTreeSet::new(),
             closed: BTreeSet::new(),
@@ -204,6 +218,10 @@ impl Chaos {
 
     fn publish(&mut self, conn: ConnId) -> Command {
         let port = self.some_port(conn);
+        self.publish_by(conn, port)
+    }
+
+    fn publish_by(&mut self, conn: ConnId, port: Port) -> Command {
         let ticket = self.next_ticket.entry((conn, port)).or_default();
         *ticket += 1;
         let ticket = *ticket - 1;
@@ -278,7 +296,10 @@ impl Chaos {
     }
 
     fn command(&mut self, conn: ConnId) -> Command {
-        match self.random.below(20) {
+        match self.random.below(26) {
+            20 | 21 => self.stage(conn),
+            22 | 23 => self.stage_settle(conn),
+            24 | 25 => self.discharge(conn),
             0..=9 => self.publish(conn),
             10..=12 => Command::Permit {
                 port: self.some_port(conn),
@@ -323,6 +344,7 @@ impl Chaos {
                 let told = self.rig.told(conn);
                 self.listen(conn, told);
                 self.known.held.retain(|key, _| key.0 != conn);
+                self.known.staged.retain(|key, _| key.0 != conn);
             }
             2..=8 if !self.rig.batches.is_empty() => self.rig.persist_one(),
             9 => {
@@ -345,12 +367,7 @@ impl Chaos {
                 let command = self.open(conn);
                 self.rig.command(conn, command);
             }
-            _ => {
-                let conn = self.conns[self.random.index(self.conns.len())];
-                let count = 1 + self.random.below(8);
-                let commands = (0..count).map(|_| self.command(conn)).collect();
-                self.rig.commands(conn, commands);
-            }
+            _ => self.batch(),
         }
         // A message may be with its next consumer before its last one hears that it lost it: that is heard first.
         let told: Vec<_> = self
@@ -362,13 +379,31 @@ impl Chaos {
             .iter()
             .flat_map(|(conn, told)| told.iter().map(|one| (*conn, one)))
         {
-            if let Notice::Closed { port, .. } = notice {
-                self.on_closed(conn, *port);
+            match notice {
+                Notice::Closed { port, .. } => self.on_closed(conn, *port),
+                Notice::Discharged { txn, fault } => {
+                    self.on_discharged(conn, *txn, fault.is_none());
+                }
+                _ => {}
             }
         }
         for (conn, told) in told {
             self.listen(conn, told);
         }
+    }
+
+    /// Some commands of a connection at once.
+    fn batch(&mut self) {
+        let conn = self.conns[self.random.index(self.conns.len())];
+        let count = 1 + self.random.below(8);
+        let mut commands: Vec<Command> = Vec::new();
+        // What follows a discharge depends on how that went.
+        while commands.len() < count as usize
+            && !matches!(commands.last(), Some(Command::Discharge { .. }))
+        {
+            commands.push(self.command(conn));
+        }
+        self.rig.commands(conn, commands);
     }
 
     /// The store answers a request, or cannot.
@@ -452,13 +487,17 @@ impl Chaos {
         );
         rig.permit(A, C, u64::MAX);
         let found = rig.texts(A, C);
+        // What came with a transaction stands where that was discharged.
+        let is_late = |text: &&String| !self.known.late.contains(*text);
         let numbers: Vec<u64> = found
             .iter()
+            .filter(is_late)
             .map(|text| text.parse().expect("texts are numbers"))
             .collect();
         assert!(numbers.is_sorted(), "{numbers:?}");
+        let count = found.len();
         let found: BTreeSet<String> = found.into_iter().collect();
-        assert_eq!(found.len(), numbers.len(), "a message is there twice");
+        assert_eq!(found.len(), count, "a message is there twice");
         let lost: Vec<_> = self
             .known
             .confirmed
@@ -471,7 +510,7 @@ impl Chaos {
     }
 
     /// Everybody goes; what is left is in queues that outlive their users.
-    fn finish(mut self) -> (usize, usize) {
+    fn finish(&mut self) -> usize {
         self.rig.is_instant = true;
         self.rig.is_prompt = true;
         let room = StoreEvent::Room { is_short: false };
@@ -497,7 +536,7 @@ impl Chaos {
         assert_eq!(counters.bytes, self.rig.broker.counted_bytes());
         assert_eq!((counters.fetches, counters.damaged), (0, 0));
         assert!(!counters.is_disk_short && !counters.is_memory_short);
-        (self.known.confirmed.len(), self.fetched)
+        self.known.confirmed.len()
     }
 }
 
@@ -516,7 +555,7 @@ fn nothing_is_lost_or_returns_when_bodies_leave() {
 }
 
 fn walk(paging: Option<Paging>) -> usize {
-    let (mut confirmed, mut fetched) = (0, 0);
+    let (mut confirmed, mut fetched, mut done, mut undone) = (0, 0, 0, 0);
     for seed in 0..60 {
         println!("seed {seed}");
         let mut chaos = Chaos::new(seed, paging);
@@ -526,11 +565,18 @@ fn walk(paging: Option<Paging>) -> usize {
                 chaos.crash(seed);
             }
         }
-        let (was_confirmed, was_fetched) = chaos.finish();
-        confirmed += was_confirmed;
-        fetched += was_fetched;
+        confirmed += chaos.finish();
+        fetched += chaos.fetched;
+        done += chaos.known.done;
+        undone += chaos.known.undone;
     }
-    println!("{confirmed} confirmed messages were looked for");
+    println!(
+        "{confirmed} confirmed messages were looked for; {done} transactions, {undone} that could not be"
+    );
+    assert!(
+        done > 1_000 && undone > 100,
+        "{done} transactions, {undone} that could not be"
+    );
     assert!(
         confirmed > 2_000,
         "{confirmed} confirmed messages are too few to mean anything"
