@@ -71,7 +71,8 @@ PY
 queues() {
   local c w name
   for c in "${CLIENTS[@]}"; do
-    for name in $(cat "$HERE/tests.txt") credit-exact-other anonymous-terminus-a anonymous-terminus-b; do echo "interop-$c-$name"; done
+    for name in $(cat "$HERE/tests.txt") credit-exact-other anonymous-terminus-a anonymous-terminus-b \
+      transaction-commit-to transaction-rollback-to route-topic-b; do echo "interop-$c-$name"; done
     for w in "${CLIENTS[@]}"; do echo "interop-exchange-$w-$c"; done
   done
 }
@@ -105,8 +106,26 @@ users_file = "$RUN/users"
 level = "warn"
 TOML
   local q
-  if [ "$3" = false ]; then for q in $(queues); do printf '\n[[queue]]\nname = "%s"\n' "$q" >> "$1"; done; fi
+  if [ "$3" = false ]; then
+    for q in $(queues); do printf '\n[[queue]]\nname = "%s"\n' "$q" >> "$1"; done
+    for q in "${CLIENTS[@]}"; do exchanges "interop-$q" >> "$1"; done
+  fi
 }
+
+# exchanges PREFIX: those of one client, and a queue that is full with one message
+exchanges() {
+  printf '\n[[queue]]\nname = "%s-route-fanout-b"\nmax_length = 1\n' "$1"
+  local kind
+  for kind in topic fanout headers; do printf '\n[[exchange]]\nname = "%s-%s"\ntype = "%s"\n' "$1" "$kind" "$kind"; done
+  binding "$1" topic route-topic 'routing_key = "a.*"'
+  binding "$1" topic route-topic-b 'routing_key = "b.#"'
+  binding "$1" fanout route-fanout ''
+  binding "$1" fanout route-fanout-b ''
+  binding "$1" headers route-headers 'arguments = { x-match = "all", region = "eu", size = 7 }'
+}
+
+# binding PREFIX EXCHANGE QUEUE MORE
+binding() { printf '\n[[binding]]\nexchange = "%s-%s"\nqueue = "%s-%s"\n%s\n' "$1" "$2" "$1" "$3" "$4"; }
 
 # start NAME PORT: starts a daemon with NAME.toml and waits until it takes connections
 start() {

@@ -13,8 +13,9 @@ import traceback
 
 import proton
 import values
-from proton import ConnectionException, Delivery, Endpoint, Handler, Message, Timeout
-from proton.reactor import AtMostOnce, Container, Copy
+from proton import ConnectionException, Delivery, Endpoint, Handler, Link, Message, Terminus, Timeout
+from proton.handlers import TransactionHandler
+from proton.reactor import AtMostOnce, Container, Copy, ReceiverOption
 from proton.utils import BlockingConnection, LinkDetached
 
 ARGS = None
@@ -402,6 +403,205 @@ def heartbeat():
     s = c.create_sender(queue("heartbeat"))
     pump(c, 3.5)
     eq(s.send(Message(body="alive")).remote_state, Delivery.ACCEPTED, "outcome after the quiet time")
+    c.close()
+
+
+class Told(TransactionHandler):
+    """What became of a transaction."""
+
+    def __init__(self): self.txn, self.end = None, None
+
+    def on_transaction_declared(self, event): self.txn = event.transaction
+
+    def on_transaction_committed(self, event): self.end = "committed"
+
+    def on_transaction_aborted(self, event): self.end = "aborted"
+
+    def on_transaction_commit_failed(self, event): self.end = str(event.delivery.remote.condition.name)
+
+    def on_transaction_declare_failed(self, event): self.end = "not declared"
+
+
+def declare(conn, **more):
+    told = Told()
+    conn.container.declare_transaction(conn.conn, handler=told, **more)
+    conn.wait(lambda: told.txn or told.end, msg="declared")
+    assert told.txn, told.end
+    return told
+
+
+def discharge(conn, told, fail=False):
+    told.txn.abort() if fail else told.txn.commit()
+    conn.wait(lambda: told.end, msg="discharged")
+    return told.end
+
+
+def post(conn, told, sender, message):
+    d = told.txn.send(sender.link, message)
+    conn.wait(lambda: d.remote_state, msg="outcome of a posting")
+    return d
+
+
+def transaction(name, fail, **more):
+    """Takes one message and sends another in one transaction; what is on both queues afterwards."""
+    c = connect()
+    q, to = queue(name), queue(name + "-to")
+    send(c, q, ["in"])
+    r = Reader(c, q, credit=1)
+    s = c.create_sender(to)
+    told = declare(c, **more)
+    _, _, d = r.one()
+    told.txn.accept(d)
+    post(c, told, s, Message(body="out"))
+    eq(left(c, to), [], "seen before the discharge")
+    eq(discharge(c, told, fail), "aborted" if fail else "committed", "end")
+    r.close()
+    found = left(c, q), left(c, to)
+    c.close()
+    return found
+
+
+@test
+def transaction_commit(): eq(transaction("transaction-commit", False), ([], [("out", 0)]), "on the queues")
+
+
+@test
+def transaction_rollback():
+    eq(transaction("transaction-rollback", True), ([("in", 0)], []), "on the queues")
+    settled = transaction("transaction-rollback", True, settle_before_discharge=True)
+    eq(settled, ([("in", 1)], []), "on the queues, settled before the discharge")
+
+
+@test
+def transaction_refused():
+    c = connect()
+    q = queue("transaction-refused")
+    s, relay = c.create_sender(q), c.create_sender(None)
+    told = declare(c)
+    post(c, told, s, Message(body="m"))
+    post(c, told, relay, Message(address=absent(), body="lost"))
+    eq(discharge(c, told), "amqp:transaction:rollback", "end")
+    eq(left(c, q), [], "on the queue")
+    c.close()
+
+
+@test
+def transaction_several():
+    c = connect()
+    q = queue("transaction-several")
+    s = c.create_sender(q)
+    one, two = declare(c), declare(c)
+    post(c, one, s, Message(body="one"))
+    post(c, two, s, Message(body="two"))
+    eq((discharge(c, two), discharge(c, one, True)), ("committed", "aborted"), "ends")
+    eq(left(c, q), [("two", 0)], "on the queue")
+    c.close()
+
+
+@test
+def second_mode():
+    """A receiver says its outcome and waits until the broker has settled the delivery."""
+    c = connect()
+    q = queue("second-mode")
+    send(c, q, range(3))
+    r = c.create_receiver(q, credit=0, handler=(inbox := Inbox()), options=SecondMode())
+    eq(r.link.remote_rcv_settle_mode, Link.RCV_SECOND, "settle mode in effect")
+    r.link.flow(3)
+    c.wait(lambda: len(inbox.got) == 3, msg="deliveries")
+    for (_, d), state in zip(inbox.got, (Delivery.ACCEPTED, Delivery.RELEASED, Delivery.ACCEPTED)):
+        d.update(state)
+        c.wait(lambda: d.settled, msg="settlement by the broker")
+        d.settle()
+    r.close()
+    eq([b for b, _ in left(c, q)], [1], "left on the queue")
+    c.close()
+
+
+class SecondMode(ReceiverOption):
+    def apply(self, receiver): receiver.rcv_settle_mode = Link.RCV_SECOND
+
+
+def exchange(name): return f"/exchanges/interop-python-{name}"
+
+
+@test
+def route_topic():
+    c = connect()
+    a, b = queue("route-topic"), queue("route-topic-b")
+    s = c.create_sender(exchange("topic"))
+    for key, want in (("a.1", Delivery.ACCEPTED), ("b.1.2", Delivery.ACCEPTED), ("a.1.2", Delivery.RELEASED)):
+        eq(s.send(Message(body=key, subject=key), error_states=[]).remote_state, want, f"outcome of {key}")
+    eq([x for x, _ in left(c, a)], ["a.1"], "what a.* takes")
+    eq([x for x, _ in left(c, b)], ["b.1.2"], "what b.# takes")
+    c.close()
+
+
+@test
+def route_fanout():
+    """Every queue or none: one of them has room for one message."""
+    c = connect()
+    a, b = queue("route-fanout"), queue("route-fanout-b")
+    s = c.create_sender(exchange("fanout"))
+    eq(s.send(Message(body=1)).remote_state, Delivery.ACCEPTED, "outcome")
+    d = s.send(Message(body=2), error_states=[])
+    eq(d.remote_state, Delivery.REJECTED, "outcome when one is full")
+    eq(d.remote.condition.name, "amqp:resource-limit-exceeded", "condition")
+    info = {str(k): v for k, v in d.remote.condition.info.items()}
+    eq((info.get("queue"), info.get("exchange")), (b, "interop-python-fanout"), "what the info names")
+    for q in (a, b): eq([x for x, _ in left(c, q)], [1], "on the queue")
+    c.close()
+
+
+@test
+def route_headers():
+    c = connect()
+    q = queue("route-headers")
+    s = c.create_sender(exchange("headers"))
+    for n, (properties, want) in enumerate((({"region": "eu", "size": proton.ubyte(7)}, Delivery.ACCEPTED),
+                                            ({"region": "eu"}, Delivery.RELEASED))):
+        eq(s.send(Message(body=n, properties=properties), error_states=[]).remote_state, want, f"outcome of {n}")
+    eq([x for x, _ in left(c, q)], [0], "on the queue")
+    c.close()
+
+
+@test
+def subscription():
+    """Each receiver from an exchange has a copy of its own; a durable one collects while it is away."""
+    address = exchange("topic") + "/sub"
+    away = connect(container_id="interop-python-subscriber")
+    Reader(away, address, name="kept", options=Durable())
+    away.close()
+    c = connect(container_id="interop-python-subscriber")
+    mine = Reader(c, address, credit=10)
+    send(c, address, ["m"])
+    for r in (mine, Reader(c, address, credit=10, name="kept", options=Durable())):
+        m, _, d = r.one()
+        eq(m.body, "m", "delivery")
+        settle(d, Delivery.ACCEPTED)
+        r.close()
+    c.close()
+
+
+class Durable(ReceiverOption):
+    def apply(self, receiver):
+        receiver.source.durability = Terminus.CONFIGURATION
+        receiver.source.expiry_policy = Terminus.EXPIRE_NEVER
+
+
+@test
+def dead_letter():
+    c = connect()
+    q = queue("dead-letter")
+    send(c, q, ["m"])
+    r = Reader(c, q, credit=1)
+    settle(r.one()[2], Delivery.REJECTED)
+    r.close()
+    m, _, d = Reader(c, q + ".dlq", credit=1).one()
+    of = {str(k): v for k, v in m.annotations.items()}
+    eq((m.body, of["x-opt-death-reason"], of["x-opt-death-queue"], of["x-opt-death-count"]), ("m", "rejected", q, 1), "dead letter")
+    eq([{str(k): v for k, v in x.items()} for x in of["x-opt-deaths"]],
+       [{"queue": q, "reason": "rejected", "count": 1, "time": of["x-opt-death-time"]}], "its history")
+    settle(d, Delivery.ACCEPTED)
     c.close()
 
 

@@ -15,7 +15,9 @@
 )]
 
 mod link;
+mod routing;
 mod tests;
+mod transactions;
 mod values;
 
 use link::{Conn, Login, R};
@@ -125,6 +127,8 @@ async fn main() {
         Ok(a) => match a.command.as_str() {
             "test" => {
                 tests::run(&a).await;
+                transactions::run(&a).await;
+                routing::run(&a).await;
                 Ok(())
             }
             "put" => put(&a).await,

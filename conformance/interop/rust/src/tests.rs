@@ -24,7 +24,8 @@ fn ints(n: i32) -> Vec<Value> {
     (0..n).map(Value::Int).collect()
 }
 
-fn word(s: &str) -> Value {
+/// A text.
+pub fn word(s: &str) -> Value {
     Value::String(s.into())
 }
 
@@ -339,7 +340,8 @@ async fn gone(c: &mut Conn, address: &str) -> R {
     }
 }
 
-fn to(address: &str, v: Value) -> Msg {
+/// A message to an address of its own.
+pub fn to(address: &str, v: Value) -> Msg {
     Message {
         properties: Some(Properties {
             to: Some(address.into()),
@@ -546,7 +548,8 @@ async fn heartbeat(a: &Args) -> R {
     c.close().await
 }
 
-async fn one(a: &Args, name: &str, test: impl Future<Output = R>) {
+/// Runs a test if it is wanted, and says how it ended.
+pub async fn one(a: &Args, name: &str, test: impl Future<Output = R>) {
     if !a.only.is_empty() && !a.only.iter().any(|x| x == name) {
         return;
     }
