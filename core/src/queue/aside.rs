@@ -198,20 +198,31 @@ impl Backlog {
         freed
     }
 
+    /// What stands in its turn with its body, in a queue with priorities: how many messages and payload bytes.
+    fn near(&self) -> (usize, usize) {
+        let bytes = self.waiting_bytes - self.away_bytes - self.aside.bytes;
+        (self.returned.len(), bytes)
+    }
+
+    /// Whether enough is near without the next one of so many bytes. In a queue with priorities it stays away when
+    /// [`Self::spill`] would send it off at once: the two would move it to and fro for ever.
+    fn is_near_enough(&self, share: Share, next_len: u32) -> bool {
+        let (len, bytes) = self.near();
+        let is_too_much =
+            || len > 0 && bytes + next_len as usize > share.bytes.saturating_mul(2).max(1);
+        len >= share.len.max(1) || self.priority_max > 0 && is_too_much()
+    }
+
     /// Takes messages out of turn that are far from it, in a queue with priorities: the worst ones beyond twice the
     /// share. Their bodies may leave then.
     pub(crate) fn spill(&mut self, share: Share) {
-        let here = |backlog: &Self| {
-            let bytes = backlog.waiting_bytes - backlog.away_bytes - backlog.aside.bytes;
-            (backlog.returned.len(), bytes)
-        };
-        let (len, bytes) = here(self);
+        let (len, bytes) = self.near();
         let twice = (share.len.saturating_mul(2), share.bytes.saturating_mul(2));
         if self.priority_max == 0 || len <= twice.0 && bytes <= twice.1 {
             return;
         }
         while let Some(&(_, seq)) = self.returned.last() {
-            let (len, bytes) = here(self);
+            let (len, bytes) = self.near();
             if len <= 1 || len <= share.len && bytes <= share.bytes {
                 break;
             }
@@ -254,12 +265,10 @@ impl Backlog {
     /// Puts messages into their turn that are near it and have their bodies; returns them.
     pub(crate) fn refill(&mut self, share: Share) -> Vec<u64> {
         let mut released = Vec::new();
-        while self.returned.len() < share.len.max(1)
-            && let Some(&(rank, seq)) = self.aside.wanted.first()
-            && self
-                .entries
-                .entry(seq)
-                .is_some_and(|entry| !entry.is_away())
+        while let Some(&(rank, seq)) = self.aside.wanted.first()
+            && let Some(entry) = self.entries.entry(seq)
+            && !entry.is_away()
+            && !self.is_near_enough(share, entry.payload_len)
         {
             self.aside.wanted.remove(&(rank, seq));
             if self.release(seq) {
@@ -281,7 +290,7 @@ impl Backlog {
 
     /// The next request for bodies of messages that are to be released. It stays asked until its answer came.
     pub(crate) fn ask_aside(&mut self, share: Share) -> Option<Span> {
-        if self.aside.asked.is_some() || self.returned.len() >= share.len.max(1) {
+        if self.aside.asked.is_some() || self.is_near_enough(share, 0) {
             return None;
         }
         let (rank, first) = *self.aside.wanted.first()?;
