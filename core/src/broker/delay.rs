@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{Action, Backoff, Broker};
 use crate::planted::{Bug, is_planted};
-use crate::queue::{Clock, Missing, Share, Span};
+use crate::queue::{Clock, Missing, Span};
 use crate::store::Fetch;
 use crate::vocab::{Delay, Message, Seq};
 
@@ -80,16 +80,8 @@ impl Broker {
         self.mark_dirty(slot);
     }
 
-    /// Asks for the bodies of messages that are due, or near their turn in a queue with priorities, as fast as consumers
-    /// take them.
-    pub(super) fn fetch_due(&mut self, at: Clock, slot: usize, share: Share) {
-        let released = self.queues[slot].backlog.refill(share);
-        if !released.is_empty() {
-            for seq in released {
-                self.on_in_turn(at, slot, seq);
-            }
-            self.mark_dirty(slot);
-        }
+    /// Asks for the bodies of messages that are due, as fast as consumers take them.
+    pub(super) fn fetch_due(&mut self, slot: usize, share: crate::queue::Share) {
         let queue = &mut self.queues[slot];
         if let Some(span) = queue.backlog.ask_aside(share) {
             self.actions.push_back(Action::Fetch(Fetch {

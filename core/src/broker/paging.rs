@@ -36,13 +36,12 @@ impl Broker {
             self.bytes -= queue.backlog.keep_tail(share, self.gate.persisted(), at);
             return;
         }
-        queue.backlog.spill(share);
         self.bytes -= queue.backlog.page_out(share, self.gate.persisted(), at);
         self.bytes -= queue.backlog.send_aside_away(share, self.gate.persisted());
-        if queue.takers == 0 || queue.is_damaged || queue.backlog.all_here() {
+        if queue.takers == 0 || queue.is_damaged || queue.backlog.away() == 0 {
             return;
         }
-        self.fetch_due(at, slot, share);
+        self.fetch_due(slot, share);
         let queue = &mut self.queues[slot];
         let queue_id = queue.id;
         for span in queue.backlog.page_in(share, at) {

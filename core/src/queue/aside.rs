@@ -15,7 +15,7 @@ use crate::store::BatchId;
 use crate::vocab::{Delay, Message, Seq};
 
 /// Positions without interest that a request for bodies may span, between two of interest.
-const GAP_MAX: u64 = 16;
+const GAP_MAX: u64 = 8;
 
 /// Messages that one request asks for.
 const WANTED_MAX: u32 = 256;
@@ -33,8 +33,7 @@ pub(crate) enum Why {
     Early,
     /// Another message of its ordering key is out.
     Key,
-    /// Its body is away, or may go since the queue has priorities and better messages; it stands in its turn when that
-    /// is near and the body is here.
+    /// Its body is away; it stands in its turn when that came.
     Body,
 }
 
@@ -52,8 +51,8 @@ pub(super) struct Aside {
     /// Those that have bodies which the store keeps, with their lengths, in the order in which they came. Some may have left.
     bodies: VecDeque<(u64, u32)>,
     bodies_bytes: usize,
-    /// Those that are to be released when their bodies came, or when it is their turn, by rank and position.
-    wanted: BTreeSet<(u8, u64)>,
+    /// Those that are to be released when their bodies came.
+    wanted: BTreeSet<u64>,
     /// The request that is on its way.
     asked: Option<Span>,
     /// During recovery: what is to come later, with the moments of the wall clock at which it arrived.
@@ -64,11 +63,6 @@ impl Backlog {
     /// How many messages wait out of turn.
     pub(super) fn aside_len(&self) -> usize {
         self.aside.seqs.len()
-    }
-
-    /// Whether nothing waits for a body or for being near its turn.
-    pub(crate) fn all_here(&self) -> bool {
-        self.away() == 0 && self.aside.wanted.is_empty()
     }
 
     pub(super) fn first_aside(&self) -> Option<u64> {
@@ -154,8 +148,7 @@ impl Backlog {
         };
         if entry.is_away() {
             entry.why = Why::Body;
-            let place = (entry.rank, seq);
-            self.aside.wanted.insert(place);
+            self.aside.wanted.insert(seq);
             return false;
         }
         entry.why = Why::InTurn;
@@ -167,9 +160,9 @@ impl Backlog {
     }
 
     /// A message that was out of turn left for good.
-    pub(super) fn forget_aside(&mut self, seq: u64, rank: u8, payload_len: u32, is_away: bool) {
+    pub(super) fn forget_aside(&mut self, seq: u64, payload_len: u32, is_away: bool) {
         self.aside.seqs.remove(&seq);
-        self.aside.wanted.remove(&(rank, seq));
+        self.aside.wanted.remove(&seq);
         self.aside.bytes -= payload_len as usize;
         self.aside.away -= usize::from(is_away);
         if self.aside.due.len() > 2 * self.aside.seqs.len() + STALE_MAX {
@@ -198,108 +191,18 @@ impl Backlog {
         freed
     }
 
-    /// What stands in its turn with its body, in a queue with priorities: how many messages and payload bytes.
-    fn near(&self) -> (usize, usize) {
-        let bytes = self.waiting_bytes - self.away_bytes - self.aside.bytes;
-        (self.returned.len(), bytes)
-    }
-
-    /// Whether enough is near without the next one of so many bytes. In a queue with priorities it stays away when
-    /// [`Self::spill`] would send it off at once: the two would move it to and fro for ever.
-    fn is_near_enough(&self, share: Share, next_len: u32) -> bool {
-        let (len, bytes) = self.near();
-        let is_too_much =
-            || len > 0 && bytes + next_len as usize > share.bytes.saturating_mul(2).max(1);
-        len >= share.len.max(1) || self.priority_max > 0 && is_too_much()
-    }
-
-    /// Takes messages out of turn that are far from it, in a queue with priorities: the worst ones beyond twice the
-    /// share. Their bodies may leave then.
-    pub(crate) fn spill(&mut self, share: Share) {
-        let (len, bytes) = self.near();
-        let twice = (share.len.saturating_mul(2), share.bytes.saturating_mul(2));
-        if self.priority_max == 0 || len <= twice.0 && bytes <= twice.1 {
-            return;
-        }
-        while let Some(&(_, seq)) = self.returned.last() {
-            let (len, bytes) = self.near();
-            if len <= 1 || len <= share.len && bytes <= share.bytes {
-                break;
-            }
-            self.set_far(seq);
-        }
-    }
-
-    fn set_far(&mut self, seq: u64) {
-        self.set_aside(seq, Why::Body);
-        if let Some(entry) = self.entries.entry(seq) {
-            self.aside.wanted.insert((entry.rank, seq));
-        }
-    }
-
-    /// In a queue with priorities nothing overtakes what is far: a message that belongs behind that is far as well.
-    pub(super) fn keep_behind_far(&mut self, rank: u8, seq: u64) {
-        let is_behind = |first: &(u8, u64)| *first < (rank, seq);
-        if self.priority_max > 0 && self.aside.wanted.first().is_some_and(is_behind) {
-            self.set_far(seq);
-        }
-    }
-
-    /// The best of the messages that are far, in a queue with priorities.
-    pub(super) fn first_far(&self) -> Option<(u8, u64)> {
-        let first = self.aside.wanted.first().copied();
-        first.filter(|_| self.priority_max > 0)
-    }
-
-    /// The worst and newest of them.
-    pub(super) fn last_far(&self) -> Option<(u8, u64)> {
-        let last = self.aside.wanted.last().copied();
-        last.filter(|_| self.priority_max > 0)
-    }
-
-    /// The oldest of them that is of this rank or worse.
-    pub(super) fn far_from(&self, rank: u8) -> Option<(u8, u64)> {
-        self.aside.wanted.range((rank, 0)..).next().copied()
-    }
-
-    /// Puts messages into their turn that are near it and have their bodies; returns them.
-    pub(crate) fn refill(&mut self, share: Share) -> Vec<u64> {
-        let mut released = Vec::new();
-        while let Some(&(rank, seq)) = self.aside.wanted.first()
-            && let Some(entry) = self.entries.entry(seq)
-            && !entry.is_away()
-            && !self.is_near_enough(share, entry.payload_len)
-        {
-            self.aside.wanted.remove(&(rank, seq));
-            if self.release(seq) {
-                released.push(seq);
-            }
-        }
-        released
-    }
-
-    /// Recovery: the message just appended leaves its body to the store, in a queue with priorities.
-    pub(super) fn recover_far(&mut self, seq: u64) {
-        // It is far already where one before it is.
-        self.set_far(seq);
-        if let Some(entry) = self.entries.entry_mut(seq).filter(|entry| !entry.is_away()) {
-            entry.send_away();
-            self.aside.away += 1;
-        }
-    }
-
     /// The next request for bodies of messages that are to be released. It stays asked until its answer came.
     pub(crate) fn ask_aside(&mut self, share: Share) -> Option<Span> {
-        if self.aside.asked.is_some() || self.is_near_enough(share, 0) {
+        if self.aside.asked.is_some() || self.returned_len() >= share.len.max(1) {
             return None;
         }
-        let (rank, first) = *self.aside.wanted.first()?;
+        let first = *self.aside.wanted.first()?;
         let mut last = first;
-        for (count, &(other, seq)) in (1..).zip(self.aside.wanted.range((rank, first)..)) {
-            if other != rank || seq - last > GAP_MAX || count > WANTED_MAX {
+        for (count, seq) in (1..).zip(self.aside.wanted.range(first..)) {
+            if seq - last > GAP_MAX || count > WANTED_MAX {
                 break;
             }
-            last = seq;
+            last = *seq;
         }
         let span = Span::new(first, last);
         self.aside.asked = Some(span);
@@ -332,8 +235,7 @@ impl Backlog {
         let missing = self.first_unread(span, &messages);
         let (mut cost, mut released) = (0, Vec::new());
         for (Seq(seq), message) in messages {
-            let rank = self.entries.entry(seq).map_or(0, |entry| entry.rank);
-            if !self.aside.wanted.remove(&(rank, seq)) {
+            if !self.aside.wanted.remove(&seq) {
                 continue;
             }
             let entry = self.entries.entry_mut(seq);
@@ -352,11 +254,6 @@ impl Backlog {
     /// Recovery: the message just appended, which arrived at a moment of the wall clock, is to come later.
     pub(crate) fn note_due(&mut self, seq: u64, delay: Delay, arrived_at_ms: i64) {
         self.set_aside(seq, Why::Early);
-        if let Some(entry) = self.entries.entry_mut(seq) {
-            // It is out of turn already in a queue with priorities.
-            entry.why = Why::Early;
-            self.aside.wanted.remove(&(entry.rank, seq));
-        }
         self.aside.noted.push((seq, delay, arrived_at_ms));
     }
 
@@ -373,15 +270,15 @@ impl Backlog {
                     .insert((mono_ms_up.saturating_add(left_ms), seq));
                 continue;
             }
-            if !entry.is_away() || self.priority_max > 0 {
+            if !entry.is_away() {
                 self.release(seq);
                 continue;
             }
             // As if it never had been out of turn: nothing was handed out yet, and all bodies are away.
             self.cursor = self.cursor.min(seq);
             entry.why = Why::InTurn;
-            let (rank, len) = (entry.rank, entry.payload_len);
-            self.forget_aside(seq, rank, len, true);
+            let len = entry.payload_len;
+            self.forget_aside(seq, len, true);
             self.away += 1;
             self.away_bytes += len as usize;
         }

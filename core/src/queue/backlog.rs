@@ -43,11 +43,11 @@ pub(crate) struct Backlog {
     pub(super) entries: Chunks<Entry, Box<Cold>>,
     pub(super) cursor: u64,
     /// By rank and position.
-    pub(super) returned: BTreeSet<(u8, u64)>,
+    returned: BTreeSet<(u8, u64)>,
     /// Returned messages that some consumer must not get again.
     parked: BTreeSet<(u8, u64)>,
     /// The highest priority; 0 = they do not count. When they do, every waiting message stands in one of the sets above.
-    pub(super) priority_max: u8,
+    priority_max: u8,
     pub(super) waiting: usize,
     pub(super) waiting_bytes: usize,
     /// Messages in their turn whose bodies only the store has; all of them wait.
@@ -83,10 +83,8 @@ impl Backlog {
             .as_ref()
             .map_or(0, |message| message.envelope.priority);
         entry.rank = self.priority_max - priority.min(self.priority_max);
-        let rank = entry.rank;
-        self.returned.insert((rank, seq));
+        self.returned.insert((entry.rank, seq));
         self.cursor = self.entries.next();
-        self.keep_behind_far(rank, seq);
     }
 
     /// Messages, those with consumers included.
@@ -131,7 +129,6 @@ impl Backlog {
     }
 
     /// Messages that came back and do not stand ahead of the cursor.
-    #[cfg(test)]
     pub(crate) fn returned_len(&self) -> usize {
         self.returned.len() + self.parked.len()
     }
@@ -197,10 +194,6 @@ impl Backlog {
             && let Some(found) = self.parked_for(view)
         {
             best = best.min(found);
-        }
-        if self.first_far().is_some_and(|far| far < best) {
-            // Its body comes first.
-            return None;
         }
         let entry = self.entries.entry(best.1)?;
         (entry.batch <= persisted).then_some(best.1)
@@ -360,7 +353,7 @@ impl Backlog {
         self.waiting -= 1;
         self.waiting_bytes -= entry.payload_len as usize;
         if entry.is_aside() {
-            return self.forget_aside(seq, entry.rank, entry.payload_len, entry.is_away());
+            return self.forget_aside(seq, entry.payload_len, entry.is_away());
         }
         self.leave_waiting(seq, entry.rank);
         if entry.is_away() {
@@ -411,7 +404,6 @@ impl Backlog {
             self.cursor = seq;
         } else {
             self.returned.insert((rank, seq));
-            self.keep_behind_far(rank, seq);
         }
     }
 
@@ -419,14 +411,11 @@ impl Backlog {
     pub(crate) fn head(&mut self) -> Option<u64> {
         let aside = self.first_aside();
         if self.priority_max > 0 {
-            let lasts = [self.returned.last(), self.parked.last()];
-            let worst = lasts.into_iter().flatten().copied().chain(self.last_far());
-            let Some((lowest, _)) = worst.max() else {
+            let Some((lowest, _)) = self.returned.last().max(self.parked.last()).copied() else {
                 return aside;
             };
             let first_of = |set: &BTreeSet<(u8, u64)>| set.range((lowest, 0)..).next().copied();
-            let near = [first_of(&self.returned), first_of(&self.parked)];
-            let heads = [near[0], near[1], self.far_from(lowest)];
+            let heads = [first_of(&self.returned), first_of(&self.parked)];
             return heads.into_iter().flatten().min().map(|(_, seq)| seq);
         }
         let ahead = self.advance();
@@ -443,9 +432,6 @@ impl Backlog {
 
     /// Whether the next message of the cursor waits for its body.
     pub(crate) fn is_starved(&mut self) -> bool {
-        if self.first_far().is_some() {
-            return true;
-        }
         let next = self.advance();
         self.away > 0 && next != NOWHERE && self.entries.entry(next).is_none_or(Entry::is_away)
     }

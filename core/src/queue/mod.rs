@@ -210,9 +210,10 @@ impl Queue {
         self.spec.overflow == Overflow::DropHead || self.is_stream()
     }
 
-    /// Whether bodies may be left to the store.
+    /// Whether bodies may be left to the store. Those of a queue with priorities stay: which comes next is not known
+    /// ahead of its turn.
     pub(crate) fn can_page(&self) -> bool {
-        self.is_durable
+        self.is_durable && self.spec.max_priority == 0
     }
 
     /// Whether one more message of `payload_len` bytes would exceed the queue's limits.

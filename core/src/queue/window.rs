@@ -425,14 +425,6 @@ impl Backlog {
 
     /// Appends a message that the store kept, without its body; returns whether its position was free.
     pub(crate) fn recover_away(&mut self, seq: u64, mut entry: Entry) -> bool {
-        if self.priority_max > 0 {
-            // Its rank is read from its body.
-            let is_new = self.recover(seq, entry);
-            if is_new {
-                self.recover_far(seq);
-            }
-            return is_new;
-        }
         entry.send_away();
         let len = entry.payload_len as usize;
         if !self.recover(seq, entry) {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::harness::*;
 use super::random::Random;
-use crate::broker::{BrokerConfig, Overflow, Paging, QueueSpec};
+use crate::broker::{Overflow, QueueSpec};
 use crate::vocab::{Envelope, Outcome};
 
 /// A delivery: which consumer has it under which number, and its place in the model.
@@ -91,11 +91,7 @@ fn a_full_queue_drops_the_oldest_of_the_lowest_priority() {
 fn walks_deliver_the_best_message_that_waits() {
     for seed in 0..60 {
         let mut random = Random(seed);
-        // In every other walk hardly any body stays in memory.
-        let mut rig = Rig::new(BrokerConfig {
-            paging: (seed % 2 == 1).then_some(PAGING),
-            ..config([levels(4)])
-        });
+        let mut rig = Rig::new(config([levels(4)]));
         rig.produce(A, P, named("q"));
         rig.consume(A, C, consumer(named("q")));
         rig.consume(B, C, consumer(named("q")));
@@ -156,96 +152,4 @@ fn walks_deliver_the_best_message_that_waits() {
             "seed {seed}"
         );
     }
-}
-
-const PAGING: Paging = Paging {
-    window_len: 8,
-    window_bytes: 1 << 20,
-    cache_bytes: 1 << 30,
-};
-
-/// A long backlog keeps its bodies on disk, comes out in the order of priorities, and is the same after a restart. A
-/// better message that comes late is still first.
-#[test]
-fn bodies_of_a_queue_with_priorities_leave_memory() {
-    const COUNT: u64 = 2_000;
-    let paged = || BrokerConfig {
-        paging: Some(PAGING),
-        ..config([levels(9)])
-    };
-    let mut rig = Rig::new(paged());
-    rig.produce(A, P, named("q"));
-    let mut random = Random(3);
-    let mut expected = Vec::new();
-    for first in (0..COUNT).step_by(100) {
-        let mut commands = Vec::new();
-        for number in first..first + 100 {
-            let priority = random.below(10) as u8;
-            expected.push((Reverse(priority), number));
-            let message = message(&number.to_string(), with(priority));
-            commands.push(rig.next_publish(A, P, message));
-        }
-        rig.commands(A, commands);
-    }
-    // Twice the window in turn, and a window of what is far.
-    let counters = rig.broker.counters();
-    assert!(counters.bodies <= 3 * PAGING.window_len, "{counters:?}");
-    assert_eq!(counters.bytes, rig.broker.counted_bytes());
-    let mut rig = rig.restarted(paged());
-    assert_eq!(rig.broker.counters().bodies, 0);
-    rig.produce(A, P, named("q"));
-    rig.publish(A, P, message("late", with(10)));
-    rig.consume(B, C, consumer(named("q")));
-    expected.sort_unstable();
-    let numbers = expected.iter().map(|(_, number)| number.to_string());
-    // Of the highest priority, the late one is the newest.
-    let highest = expected
-        .iter()
-        .filter(|(Reverse(level), _)| *level == 9)
-        .count();
-    let mut numbers: Vec<String> = numbers.collect();
-    numbers.insert(highest, "late".to_owned());
-    let mut got = Vec::new();
-    while got.len() < numbers.len() {
-        let before = got.len() as u64;
-        rig.permit(B, C, before + 30);
-        got.extend(rig.texts(B, C));
-        assert!(got.len() as u64 > before, "stuck after {before}");
-        rig.settle(B, C, before, u64::MAX, Outcome::Accepted);
-        let bodies = rig.broker.counters().bodies;
-        assert!(bodies <= 3 * PAGING.window_len + 256, "{bodies}");
-    }
-    assert_eq!(got, numbers);
-    let counters = rig.broker.counters();
-    assert_eq!(
-        (counters.messages, counters.bytes, counters.bodies),
-        (0, 0, 0)
-    );
-}
-
-/// The oldest of the lowest is dropped, wherever its body is.
-#[test]
-fn a_full_queue_drops_the_right_one_also_when_it_is_away() {
-    let spec = QueueSpec {
-        max_length: Some(100),
-        overflow: Overflow::DropHead,
-        ..levels(5)
-    };
-    let mut rig = Rig::new(BrokerConfig {
-        paging: Some(PAGING),
-        ..config([spec])
-    });
-    rig.produce(A, P, named("q"));
-    for number in 0..150 {
-        rig.publish(A, P, message(&number.to_string(), with((number % 3) as u8)));
-    }
-    rig.consume(B, C, consumer(named("q")));
-    rig.permit(B, C, 200);
-    // Fifty of each: all of the lowest are gone.
-    let of = |level: usize| (0..150).filter(move |number| number % 3 == level);
-    let expected: Vec<String> = of(2)
-        .chain(of(1))
-        .map(|number| number.to_string())
-        .collect();
-    assert_eq!(rig.texts(B, C), expected);
 }
