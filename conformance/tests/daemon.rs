@@ -27,6 +27,7 @@ const NOT_SUPPORTED: &[(&str, &str)] = &[
         "OP-02",
         "minutes of real time; runs in process, and tests/process.rs has the daemon's",
     ),
+    ("TX-10", "minutes of real time; runs in process"),
 ];
 
 fn run_all(daemon: &Daemon, login: Login, chosen: Vec<Script>, allowed: &[(&str, &str)]) {
