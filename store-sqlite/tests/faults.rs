@@ -79,10 +79,24 @@ fn child_writes() {
     }
     if given.is_none() {
         drop(store);
-        let mut store = own.open();
+        let mut store = unlocked(&own);
         let model = Model::recovered(&mut store).expect("it is sound");
         assert_eq!(model.0[&QueueId(1)].kept.len() as u64, COMMITS * EACH);
     }
+}
+
+/// Opens a store that was just closed. A child that another test starts at that moment has the file of the lock, too,
+/// until it becomes another program.
+fn unlocked(dir: &Dir) -> SqliteStore {
+    for _ in 0..1_000 {
+        match SqliteStore::open(dir.config()) {
+            Err(error) if error.text.contains("in use") => {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            opened => return opened.expect("the store opens"),
+        }
+    }
+    panic!("the store stays locked");
 }
 
 #[derive(Debug, Default)]

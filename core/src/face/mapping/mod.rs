@@ -5,13 +5,13 @@
 //!
 //! | record | AMQP |
 //! | --- | --- |
-//! | payload | one data section; other bodies as they are encoded, with the header [`BODY`] |
+//! | payload | one data section; other bodies as they are encoded, with the header `x-amqp-body` |
 //! | headers | application-properties; values that are no strings become text |
 //! | message_id | properties: message-id |
 //! | ordering_key | properties: group-id |
-//! | idempotency_key | message annotation [`DEDUP_ID`] |
+//! | idempotency_key | message annotation `x-opt-dedup-id` |
 //! | published_at | properties: creation-time |
-//! | headers [`REPLY_TO`], [`CORRELATION_ID`] | properties: reply-to, correlation-id |
+//! | headers `reply_to`, `correlation_id` | properties: reply-to, correlation-id |
 //!
 //! Attempts, priority, durability and time to live are not in either encoding: they travel beside it.
 
