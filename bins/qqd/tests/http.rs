@@ -191,14 +191,14 @@ fn lists_are_searched_sorted_and_cut() {
 fn dead_letters_and_exchanges_are_managed() {
     let scratch = Scratch::new("http-dead");
     let (_daemon, api) = start(&scratch, "");
-    api.json("PUT", "/api/v1/queues/work", &json!({"message_ttl_ms": 0}));
+    api.json("PUT", "/api/v1/queues/jobs", &json!({"message_ttl_ms": 0}));
     api.json("PUT", "/api/v1/queues/other", &json!({}));
     assert_eq!(
         api.json("PUT", "/api/v1/exchanges/e", &json!({"type": "topic"}))
             .0,
         201
     );
-    let binding = json!({"exchange": "e", "queue": "work", "routing_key": "a.*"});
+    let binding = json!({"exchange": "e", "queue": "jobs", "routing_key": "a.*"});
     assert_eq!(api.json("POST", "/api/v1/bindings", &binding).0, 201);
     assert_eq!(api.json("POST", "/api/v1/bindings", &binding).0, 200);
     let publish = |key: &str| {
@@ -206,22 +206,22 @@ fn dead_letters_and_exchanges_are_managed() {
         api.json("POST", "/api/v1/publish", &body).1["routed"].clone()
     };
     assert_eq!((publish("a.b"), publish("b")), (json!(true), json!(false)));
-    let (_, dead) = api.json("GET", "/api/v1/queues/work/dlq", &NULL);
+    let (_, dead) = api.json("GET", "/api/v1/queues/jobs/dlq", &NULL);
     assert_eq!(
         (
             &dead[0]["deaths"][0]["reason"],
             &dead[0]["deaths"][0]["queue"]
         ),
-        (&json!("expired"), &json!("work"))
+        (&json!("expired"), &json!("jobs"))
     );
     let moved = api.json(
         "POST",
-        "/api/v1/queues/work.dlq/move",
+        "/api/v1/queues/jobs.dlq/move",
         &json!({"to": "other"}),
     );
     assert_eq!(moved, (200, json!({"moved": 1, "left": 0})));
     assert_eq!(
-        api.json("POST", "/api/v1/queues/work/dlq/retry", &NULL).1,
+        api.json("POST", "/api/v1/queues/jobs/dlq/retry", &NULL).1,
         json!({"retried": 0})
     );
     let (_, definitions) = api.json("GET", "/api/v1/definitions", &NULL);
@@ -458,6 +458,6 @@ fn streams_are_managed_beside_queues() {
     let (_, peeked) = api.json("GET", "/api/v1/streams/log/messages?from=2", &NULL);
     assert_eq!(peeked.as_array().map(Vec::len), Some(1));
     assert_eq!(api.json("GET", "/api/v1/queues", &NULL).1, json!([]));
-    assert_eq!(api.json("PUT", "/api/v1/queues/work", &json!({})).0, 201);
-    assert_eq!(api.json("GET", "/api/v1/streams/work", &NULL).0, 404);
+    assert_eq!(api.json("PUT", "/api/v1/queues/jobs", &json!({})).0, 201);
+    assert_eq!(api.json("GET", "/api/v1/streams/jobs", &NULL).0, 404);
 }
