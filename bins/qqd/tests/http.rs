@@ -235,7 +235,7 @@ fn dead_letters_and_exchanges_are_managed() {
         ),
         (200, &json!(0), &json!(3))
     );
-    let unbind = "/api/v1/bindings?exchange=e&queue=work&routing_key=a.*";
+    let unbind = "/api/v1/bindings?exchange=e&queue=jobs&routing_key=a.*";
     assert_eq!(api.json("DELETE", unbind, &NULL).0, 200);
     assert_eq!(api.json("DELETE", unbind, &NULL).0, 404);
     assert_eq!(
