@@ -106,6 +106,18 @@ impl Topology {
         let mut wrong = Vec::new();
         let exchanges: Vec<_> = broker.exchanges().collect();
         let bindings: Vec<_> = broker.bindings().collect();
+        let is_known =
+            |spec: &&&Arc<ExchangeSpec>| self.exchanges.get(&spec.name) == Some(&***spec);
+        let others = exchanges.iter().filter(|spec| !is_known(spec));
+        wrong.extend(others.map(|spec| format!("there should be no {spec:?}")));
+        let others = bindings.iter().filter(|spec| !self.bindings.contains(spec));
+        wrong.extend(others.map(|spec| format!("there should be no {spec:?}")));
+        let is_there = |spec: &&ExchangeSpec| exchanges.iter().any(|other| other.name == spec.name);
+        let missing = self.exchanges.values().filter(|spec| !is_there(spec));
+        wrong.extend(missing.map(|spec| format!("there is no {spec:?}")));
+        let is_there = |spec: &&BindingSpec| bindings.iter().any(|other| ***other == **spec);
+        let missing = self.bindings.iter().filter(|spec| !is_there(spec));
+        wrong.extend(missing.map(|spec| format!("there is no {spec:?}")));
         if (exchanges.len(), bindings.len()) != (self.exchanges.len(), self.bindings.len()) {
             wrong.push(format!(
                 "there are {} exchanges and {} bindings, not {} and {}",
@@ -115,12 +127,6 @@ impl Topology {
                 self.bindings.len()
             ));
         }
-        let is_known =
-            |spec: &&&Arc<ExchangeSpec>| self.exchanges.get(&spec.name) == Some(&***spec);
-        let others = exchanges.iter().filter(|spec| !is_known(spec));
-        wrong.extend(others.map(|spec| format!("there should be no {spec:?}")));
-        let others = bindings.iter().filter(|spec| !self.bindings.contains(spec));
-        wrong.extend(others.map(|spec| format!("there should be no {spec:?}")));
         wrong
     }
 
