@@ -11,6 +11,7 @@ use crate::vocab::{QueueId, Refusal, Seq};
 impl Broker {
     /// Applies an operation that the store kept. To be called in the store's order, before [`Broker::recovered`].
     pub fn recover(&mut self, op: Op) {
+        self.exchanges.set_replaying(true);
         match op {
             Op::QueueDeclared { queue, spec } => {
                 if self.queue_slots.contains_key(&queue)
@@ -145,6 +146,7 @@ impl Broker {
     /// [`super::BrokerConfig::check`]) or exists with other fields is logged and left as it is.
     pub fn recovered(&mut self, now: Now) {
         let at = now.clock();
+        self.exchanges.set_replaying(false);
         self.link_groups();
         let slots: Vec<usize> = self.queues.iter().map(|(slot, _)| slot).collect();
         for slot in slots {

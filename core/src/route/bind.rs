@@ -112,6 +112,12 @@ impl Exchanges {
         Some(self.bindings[*binding as usize].is_durable)
     }
 
+    /// Whether changes come from a log. The log names each exchange that went with its last binding; one whose last
+    /// *stored* binding went may have stayed for others that were never stored, and stays.
+    pub(crate) fn set_replaying(&mut self, is_replaying: bool) {
+        self.is_replaying = is_replaying;
+    }
+
     /// Takes a binding away, and its exchange if that goes with its last one. Nothing happens when there is none.
     pub fn apply_unbind(&mut self, spec: &BindingSpec) -> Removed {
         let mut removed = Removed::default();
@@ -191,6 +197,7 @@ impl Exchanges {
         exchange.outgoing.remove(&binding);
         let is_last = exchange.spec.auto_delete
             && exchange.outgoing.is_empty()
+            && !self.is_replaying
             && !is_planted(Bug::AutoDeleteStays);
         removed.bindings.push((spec, is_durable));
         is_last.then_some(source)

@@ -132,6 +132,8 @@ pub struct Exchanges {
     pub(super) waiting: Vec<u32>,
     /// The way of the last message led by a headers exchange.
     pub(super) has_read_headers: bool,
+    /// Nothing goes along with a last binding: what went is said by itself.
+    pub(super) is_replaying: bool,
 }
 
 pub(super) fn index(at: usize) -> u32 {
@@ -157,6 +159,7 @@ impl Exchanges {
             generation: 0,
             waiting: Vec::new(),
             has_read_headers: false,
+            is_replaying: false,
         };
         for (name, kind) in PREDECLARED {
             table.apply_declare(Arc::new(ExchangeSpec::new(name, kind)));

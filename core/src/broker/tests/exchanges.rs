@@ -452,3 +452,37 @@ fn a_configuration_that_cannot_be_is_told_before_the_start() {
     assert!(text.contains("type"), "{text}");
     let _ = Now::default();
 }
+
+/// A binding that was never stored keeps an exchange that goes with its last one; the log does not say that the exchange
+/// went, so it is there after a restart, whichever way its last stored binding went.
+#[test]
+fn a_log_is_taken_at_its_word_when_the_last_stored_binding_goes() {
+    for by_queue in [false, true] {
+        let mut rig = Rig::new(config([
+            QueueSpec::new("kept"),
+            QueueSpec {
+                durable: false,
+                ..QueueSpec::new("volatile")
+            },
+        ]));
+        let mut spec = ExchangeSpec::new("e", ExchangeKind::Direct);
+        spec.auto_delete = true;
+        rig.broker.declare_exchange(spec).expect("it is new");
+        for queue in ["kept", "volatile"] {
+            let binding = BindingSpec::to_queue("e", queue, "k");
+            rig.broker.bind(binding, None).expect("both are there");
+        }
+        rig.flush();
+        if by_queue {
+            assert_eq!(rig.broker.delete_queue(rig.now, "kept"), Ok(0));
+        } else {
+            let binding = BindingSpec::to_queue("e", "kept", "k");
+            let unbound = rig.broker.unbind(rig.now, &binding, None);
+            assert_eq!(unbound, Ok(()));
+        }
+        rig.flush();
+        let again = rig.restarted(config([]));
+        let is_there = again.broker.exchanges().any(|spec| spec.name == "e");
+        assert!(is_there, "by the deletion of its queue: {by_queue}");
+    }
+}
