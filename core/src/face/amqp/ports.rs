@@ -46,8 +46,6 @@ pub(super) struct Producer {
     /// Ticket of the front of `unanswered`.
     pub(super) first_ticket: u64,
     pub(super) unanswered: VecDeque<Unanswered>,
-    /// Credit that the peer has left.
-    pub(super) credit: u32,
     /// Of a link in the second mode: deliveries that have their outcome and wait for the peer to settle them. They hold
     /// credit, so that a peer which never does cannot make us keep more.
     pub(super) unfinished: Option<BTreeSet<u32>>,

@@ -35,7 +35,6 @@ impl AmqpFace {
             is_exchange: false,
             first_ticket: 0,
             unanswered: VecDeque::new(),
-            credit: 0,
             unfinished,
         };
         let port = self.ports.insert(link, PortState::Producer(producer));
@@ -99,7 +98,6 @@ impl AmqpFace {
             PortState::Coordinator { .. } => return self.on_control(now, link, delivery, &payload),
             PortState::Consumer(_) => return,
         };
-        producer.credit = producer.credit.saturating_sub(1);
         let txn = match txn {
             Ok(txn) => txn,
             Err(condition) => return self.end_without_txn(port, link, condition),
@@ -262,11 +260,12 @@ impl AmqpFace {
         let held = producer.unanswered.len() + unfinished;
         let unanswered = u32::try_from(held).unwrap_or(u32::MAX);
         let target = self.config.credit_max.saturating_sub(unanswered);
-        if target > producer.credit && (producer.credit <= self.config.credit_max / 2) {
+        // The connection counts a delivery with its first frame, so that no credit in use is taken back.
+        let credit = self.conn.credit(link);
+        if target > credit && credit <= self.config.credit_max / 2 {
             // Flows of a window half full of unanswered messages would be one-credit trickles.
-            let gain = target - producer.credit;
-            if gain >= self.config.credit_max / 4 || producer.credit == 0 {
-                producer.credit = target;
+            let gain = target - credit;
+            if gain >= self.config.credit_max / 4 || credit == 0 {
                 // Fails only when the link is on its way out.
                 let _ = self.conn.grant(link, target);
             }

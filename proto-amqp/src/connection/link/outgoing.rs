@@ -114,8 +114,8 @@ impl Outgoing {
 }
 
 impl Connection {
-    /// Deliveries that may be handed to [`send`](Self::send) now: the peer's credit without what is queued here.
-    /// 0 for links that do not send or are gone.
+    /// Deliveries that may be handed to [`send`](Self::send) now: the peer's credit without what is queued here. On a
+    /// link that receives, deliveries that the peer may still begin. 0 for links that are gone.
     #[must_use]
     pub fn credit(&self, link: LinkId) -> u32 {
         let Some(link) = self.links.find(link.0) else {
@@ -126,7 +126,7 @@ impl Connection {
                 let queued = u32::try_from(outgoing.unstarted()).unwrap_or(u32::MAX);
                 link.credit.saturating_sub(queued)
             }
-            super::End::Incoming(_) => 0,
+            super::End::Incoming(_) => link.credit,
         }
     }
 
