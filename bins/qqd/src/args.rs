@@ -124,7 +124,7 @@ pub(crate) fn parse(args: &[String]) -> Parsed {
 }
 
 /// `--option=value` as two arguments: argh reads only that form.
-fn split_equals(args: &[String]) -> Vec<String> {
+pub fn split_equals(args: &[String]) -> Vec<String> {
     let mut split = Vec::with_capacity(args.len() + 1);
     for arg in args {
         match arg.split_once('=') {

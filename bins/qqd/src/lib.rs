@@ -29,6 +29,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
+pub use args::split_equals;
 use args::{Args, Parsed, Task};
 use config::{Config, Problem, Source};
 use login::Users;

@@ -219,7 +219,7 @@ pub(crate) enum Parsed {
 pub(crate) fn parse(args: &[String]) -> Parsed {
     let (mut broker, mut token) = ("localhost:9876".to_owned(), None);
     let mut rest = Vec::new();
-    let mut words = split_equals(args).into_iter();
+    let mut words = qqd::split_equals(args).into_iter();
     while let Some(word) = words.next() {
         let place = match word.as_str() {
             "-b" | "--broker" => &mut broker,
@@ -252,20 +252,6 @@ pub(crate) fn parse(args: &[String]) -> Parsed {
             Parsed::Wrong(words.join(" "))
         }
     }
-}
-
-/// `--option=value` as two arguments.
-fn split_equals(args: &[String]) -> Vec<String> {
-    let mut split = Vec::with_capacity(args.len() + 1);
-    for arg in args {
-        match arg.split_once('=') {
-            Some((option, value)) if option.starts_with("--") => {
-                split.extend([option.to_owned(), value.to_owned()]);
-            }
-            _ => split.push(arg.clone()),
-        }
-    }
-    split
 }
 
 #[cfg(test)]

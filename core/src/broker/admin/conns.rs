@@ -201,11 +201,17 @@ impl Broker {
         conn: ConnId,
         port: Port,
     ) -> Result<Done, Refusal> {
-        let slot = self.conn_slot(conn)?;
-        if self.conns.conn(slot).port(port).is_none() {
-            return Err(no_link(conn, port));
-        }
+        self.link_slot(conn, port)?;
         self.ask_conn(now, asker, conn, Some(port))
+    }
+
+    /// The slot of a connection that has this link.
+    fn link_slot(&self, conn: ConnId, port: Port) -> Result<usize, Refusal> {
+        let slot = self.conn_slot(conn)?;
+        match self.conns.conn(slot).port(port) {
+            Some(_) => Ok(slot),
+            None => Err(no_link(conn, port)),
+        }
     }
 
     fn conn_slot(&self, conn: ConnId) -> Result<usize, Refusal> {
@@ -339,10 +345,7 @@ impl Broker {
         conn: ConnId,
         port: Port,
     ) -> Result<Done, Refusal> {
-        let slot = self.conn_slot(conn)?;
-        if self.conns.conn(slot).port(port).is_none() {
-            return Err(no_link(conn, port));
-        }
+        let slot = self.link_slot(conn, port)?;
         let refusal = Refusal {
             reason: Reason::Forced,
             text: "an operator closed the link".to_owned(),
