@@ -38,11 +38,11 @@ impl Doors {
         }
     }
 
-    /// Binds the port, if HTTP is served.
+    /// Where HTTP is served, if it is.
     ///
     /// # Errors
-    /// One line: the port cannot be had, or everybody could reach it without a login.
-    pub(crate) fn bind(&self, config: &Config) -> Result<Option<TcpListener>, String> {
+    /// One line: everybody could reach it without a login.
+    pub(crate) fn address(&self, config: &Config) -> Result<Option<SocketAddr>, String> {
         let management = &config.management;
         if !management.enabled {
             return Ok(None);
@@ -55,6 +55,17 @@ impl Doors {
                 address.ip()
             ));
         }
+        Ok(Some(address))
+    }
+
+    /// Binds the port, if HTTP is served.
+    ///
+    /// # Errors
+    /// One line: the port cannot be had, or everybody could reach it without a login.
+    pub(crate) fn bind(&self, config: &Config) -> Result<Option<TcpListener>, String> {
+        let Some(address) = self.address(config)? else {
+            return Ok(None);
+        };
         let socket = listen::bind("management", address)?;
         // Its thread waits.
         let waits = socket.set_nonblocking(false);

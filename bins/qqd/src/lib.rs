@@ -95,6 +95,9 @@ fn start(given: Given) -> ExitCode {
         None => serve::serve(given.clone(), &config, users),
         Some(Task::PrintConfig) => say(&config.print()),
         Some(Task::CheckConfig) => {
+            if let Err(text) = serve::check(&given, &config) {
+                return complain([text]);
+            }
             for remark in &config.remarks {
                 eprintln!("{}: {remark}", program());
             }

@@ -22,19 +22,60 @@ use crate::{EXIT_FAILED, EXIT_USAGE, Given, complain, files, listen, read, signa
 /// How long settlements that nobody waits for are collected for one sync: some syncs of a slow disk.
 const LINGER: Duration = Duration::from_millis(10);
 
+/// What a start needs, all of it possible.
+pub(crate) struct Checked {
+    broker_config: BrokerConfig,
+    tokens: SharedTokens,
+    doors: http::Doors,
+}
+
+/// Everything that keeps a configuration from being served and can be known without a port or a store.
+///
+/// # Errors
+/// One line.
+pub(crate) fn check(given: &Given, config: &Config) -> Result<Checked, String> {
+    let broker_config = broker_config(config);
+    broker_config.check().map_err(|refusal| refusal.text)?;
+    let tokens = Tokens::of(config, given.token.as_deref());
+    let tokens = tokens.map_err(|problem| problem.to_string())?;
+    let tokens = Arc::new(Mutex::new(tokens));
+    let doors = http::Doors::new(config, &tokens);
+    let ports = [
+        ("server.amqp_port", Some(config.amqp_address())),
+        ("server.binary_port", config.binary_address()),
+        ("management.port", doors.address(config)?),
+    ];
+    for (at, (name, address)) in ports.iter().enumerate() {
+        let Some(address) = address.filter(|address| address.port() != 0) else {
+            continue;
+        };
+        let same = ports[..at]
+            .iter()
+            .find(|(_, other)| *other == Some(address));
+        if let Some((other, _)) = same {
+            return Err(format!("{name} = {}: {other} is the same", address.port()));
+        }
+    }
+    Ok(Checked {
+        broker_config,
+        tokens,
+        doors,
+    })
+}
+
 /// Serves until a signal or a failure.
 pub(crate) fn serve(given: Given, config: &Config, users: Users) -> ExitCode {
-    let broker_config = broker_config(config);
-    if let Err(refusal) = broker_config.check() {
-        return complain([refusal.text]);
-    }
+    let Checked {
+        broker_config,
+        tokens,
+        doors,
+    } = match check(&given, config) {
+        Ok(checked) => checked,
+        Err(text) => return complain([text]),
+    };
     let amqp = match listen::bind("AMQP", config.amqp_address()) {
         Ok(socket) => socket,
         Err(text) => return complain([text]),
-    };
-    let tokens = match Tokens::of(config, given.token.as_deref()) {
-        Ok(tokens) => Arc::new(Mutex::new(tokens)),
-        Err(problem) => return complain([problem]),
     };
     let binary = match config.binary_address() {
         None => None,
@@ -43,7 +84,6 @@ pub(crate) fn serve(given: Given, config: &Config, users: Users) -> ExitCode {
             Err(text) => return complain([text]),
         },
     };
-    let doors = http::Doors::new(config, &tokens);
     let management = match doors.bind(config) {
         Ok(socket) => socket,
         Err(text) => return complain([text]),

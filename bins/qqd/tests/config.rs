@@ -48,6 +48,29 @@ fn without_anything_the_defaults_are_valid() {
 }
 
 #[test]
+fn what_no_start_can_serve_is_found_by_the_check() {
+    let scratch = Scratch::new("unservable");
+    let open = refusal(&scratch, "[management]\nbind_addr = \"0.0.0.0\"\n");
+    assert!(open.contains("without a login"), "{open}");
+    // The tests' environment gives the port of management, which has to say the same here.
+    let path = scratch.file("broker.toml", "[server]\namqp_port = 8080\n");
+    let same = qqd()
+        .env("QQ_MANAGEMENT_PORT", "8080")
+        .args(["--config", &path, "--check-config"])
+        .output()
+        .expect("qqd runs");
+    assert_eq!(same.status.code(), Some(2));
+    let same = String::from_utf8_lossy(&same.stderr);
+    assert!(
+        same.contains("management.port = 8080: server.amqp_port is the same"),
+        "{same}"
+    );
+    let absent = scratch.path("absent");
+    let tokens = refusal(&scratch, &format!("[auth]\ntokens_file = \"{absent}\"\n"));
+    assert!(tokens.contains("absent"), "{tokens}");
+}
+
+#[test]
 fn cf_01_unknown_and_misplaced_keys_are_refused_with_a_hint() {
     let scratch = Scratch::new("cf01");
     for (toml, line, key, hint) in [

@@ -361,6 +361,18 @@ fn metrics_and_live_updates_tell_what_is() {
         "{text}"
     );
     assert!(text.ends_with('\n'));
+    let page = include_str!("../../../docs/metrics.md");
+    for line in text.lines() {
+        if let Some(name) = line
+            .strip_prefix("# TYPE ")
+            .and_then(|line| line.split(' ').next())
+        {
+            assert!(
+                page.contains(&format!("| `{name}` |")),
+                "docs/metrics.md lacks {name}"
+            );
+        }
+    }
     let mut socket = TcpStream::connect(api.address).expect("it listens");
     let request = format!(
         "GET /api/v1/events HTTP/1.1\r\nHost: {}\r\n\r\n",
