@@ -10,7 +10,7 @@ mod common;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 
-use common::{Daemon, Scratch, address_in, eventually, qqd};
+use common::{Daemon, Scratch, address_in, eventually, qqd, set_apart};
 
 #[test]
 fn op_05_a_port_in_use_ends_the_start_with_address_and_cause() {
@@ -190,7 +190,7 @@ fn the_limit_of_open_files_is_raised_as_far_as_allowed() {
         "ulimit -Sn 100; ulimit -Hn 300; exec {} --config {config}",
         env!("CARGO_BIN_EXE_qqd")
     );
-    let mut shell = std::process::Command::new("/bin/sh");
+    let mut shell = set_apart(std::process::Command::new("/bin/sh"));
     shell.args(["-c", &command]);
     let daemon = Daemon::spawn(shell);
     daemon.address();

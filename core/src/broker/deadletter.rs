@@ -195,8 +195,9 @@ impl Broker {
             }
         }
         for &slot in targets {
-            if self.queues[slot].drops_head() {
-                self.drop_overflow(at, slot);
+            let queue = &self.queues[slot];
+            if queue.drops_head() && queue.is_over_limit() {
+                self.overflown.push((slot, queue.id));
             }
         }
         if is_stored {

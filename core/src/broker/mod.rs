@@ -108,6 +108,8 @@ pub struct Broker {
     looks_left: usize,
     /// Dynamic queues whose time may have come.
     outlived: Vec<(usize, QueueId)>,
+    /// Queues that dead letters filled beyond their limit.
+    overflown: Vec<(usize, QueueId)>,
     /// Queues whose time without use begins in this inbox, perhaps.
     idle: Vec<(usize, QueueId)>,
     /// Consumer groups of all queues.
@@ -180,6 +182,7 @@ impl Broker {
             resume_at: Duration::ZERO,
             looks_left: 0,
             outlived: Vec::new(),
+            overflown: Vec::new(),
             idle: Vec::new(),
             groups: 0,
             readers: Vec::new(),
@@ -330,15 +333,19 @@ impl Broker {
         }
         let at = now.clock();
         loop {
+            self.drop_overflown(at);
             self.show_freed(at);
-            let Some(slot) = self.dirty.pop() else {
+            if let Some(slot) = self.dirty.pop() {
+                self.dispatch(now, at, slot);
+                self.page(at, slot);
+                continue;
+            }
+            self.delete_outlived(at);
+            if self.dirty.is_empty() && self.overflown.is_empty() {
                 break;
-            };
-            self.dispatch(now, at, slot);
-            self.page(at, slot);
+            }
         }
         self.sweep(at);
-        self.delete_outlived(at);
         self.start_idle(now);
         self.store_all_progress();
         self.tell_runs();

@@ -207,6 +207,16 @@ impl Broker {
         }
     }
 
+    /// Takes out what is too much in queues that dead letters came to. What falls out may become a dead letter in the
+    /// next one: a list, not a recursion as deep as queues are long.
+    pub(super) fn drop_overflown(&mut self, at: Clock) {
+        while let Some((slot, id)) = self.overflown.pop() {
+            if self.is_queue(slot, id) {
+                self.drop_overflow(at, slot);
+            }
+        }
+    }
+
     /// Takes the oldest messages out of a queue that is over its limit.
     pub(super) fn drop_overflow(&mut self, at: Clock, slot: usize) {
         if self.queues[slot].is_stream() {

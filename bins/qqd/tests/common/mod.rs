@@ -13,7 +13,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The daemon with an environment that only the test decides, and a store that leaves no files.
 pub(crate) fn qqd() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_qqd"));
+    set_apart(Command::new(env!("CARGO_BIN_EXE_qqd")))
+}
+
+/// A command that starts the daemon by itself, in the same environment.
+pub(crate) fn set_apart(mut command: Command) -> Command {
     command
         .env_clear()
         .env("QQ_STORAGE_BACKEND", "memory")

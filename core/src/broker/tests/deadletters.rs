@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::harness::*;
 use crate::broker::{BrokerConfig, FailurePolicy, Overflow, Paging, QueueSpec};
 use crate::store::Op;
-use crate::vocab::{Cause, Delivered, Envelope, Outcome, Reason, Verdict};
+use crate::vocab::{Cause, Delivered, Envelope, Outcome, Port, Reason, Verdict};
 
 const REJECTED: Outcome = Outcome::Rejected { reason: None };
 
@@ -360,4 +360,33 @@ fn a_target_and_the_policy_that_drops_exclude_each_other() {
     };
     let refused = rig.broker.declare_queue(spec, None).unwrap_err();
     assert_eq!(refused.reason, Reason::Invalid);
+}
+
+/// Two full queues that each send to the other what falls out of them: what a publish sets off is as long as both, and
+/// must not be as deep.
+#[test]
+fn queues_that_overflow_into_each_other_come_to_an_end() {
+    const LENGTH: usize = 20_000;
+    let full = |name, target| QueueSpec {
+        max_length: Some(LENGTH as u64),
+        overflow: Overflow::DropHead,
+        ..to(name, target)
+    };
+    let mut rig = Rig::new(config([full("a", "b"), full("b", "a")]));
+    for (port, name) in [(P, "a"), (Port(7), "b")] {
+        rig.produce(A, port, named(name));
+        for number in 0..LENGTH {
+            rig.publish(A, port, message(&number.to_string(), Envelope::default()));
+        }
+    }
+    assert_eq!(
+        (waiting(&rig, "a"), waiting(&rig, "b")),
+        (Some(LENGTH), Some(LENGTH))
+    );
+    rig.publish(A, P, message("last", Envelope::default()));
+    assert_eq!(
+        (waiting(&rig, "a"), waiting(&rig, "b")),
+        (Some(LENGTH), Some(LENGTH))
+    );
+    assert!(rig.broker.counters().dropped > 0);
 }
