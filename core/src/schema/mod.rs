@@ -19,6 +19,7 @@
 
 mod body;
 mod compat;
+mod options;
 mod record;
 mod registry;
 mod rule;

@@ -8,6 +8,7 @@ use prost_reflect::prost_types::{DescriptorProto, FileDescriptorSet};
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 
+use super::options::{TOO_DEEP, is_shallow};
 use super::shape::Shapes;
 use super::unfit::Unfit;
 use super::validate::validate;
@@ -164,7 +165,12 @@ impl FileResolver for OneFile {
 
     fn open_file(&self, name: &str) -> Result<File, protox::Error> {
         match name {
-            FILE => File::from_source(FILE, &self.0),
+            FILE => File::from_source(FILE, &self.0).and_then(|file| {
+                match is_shallow(file.file_descriptor_proto()) {
+                    true => Ok(file),
+                    false => Err(protox::Error::new(TOO_DEEP)),
+                }
+            }),
             _ => Err(protox::Error::file_not_found(name)),
         }
     }
@@ -235,6 +241,9 @@ fn count_parts(set: &[u8]) -> Result<usize, Fault> {
     let mut parts = 0;
     let mut todo: Vec<&DescriptorProto> = Vec::new();
     for file in &set.file {
+        if !is_shallow(file) {
+            return Err(Fault::Invalid(TOO_DEEP.to_owned()));
+        }
         parts += file.extension.len();
         parts += file
             .enum_type

@@ -135,3 +135,22 @@ fn a_descriptor_set_is_taken_as_it_is_or_refused() {
     let told = compile(&importing, "test.Event").expect_err("o.proto is missing");
     assert!(told.to_string().contains("o.proto"), "{told}");
 }
+
+/// Values of options are read by a library without a bound of its own.
+#[test]
+fn nesting_of_an_option_is_bounded() {
+    for (open, close) in [("m<", ">"), ("m{", "}")] {
+        let levels = 4_000;
+        let value = format!("{}{}", open.repeat(levels), close.repeat(levels));
+        let text = format!(
+            "syntax=\"proto2\"; import \"google/protobuf/descriptor.proto\"; message M {{ optional M m = 1; }} \
+             extend google.protobuf.FileOptions {{ optional M o = 50000; }} option (o) = {{ {value} }};"
+        );
+        let refused = fault(&text, "M");
+        assert!(refused.to_string().contains("option"), "{refused}");
+    }
+    let shallow = "syntax=\"proto2\"; import \"google/protobuf/descriptor.proto\"; message M { optional M m = 1; } \
+                   extend google.protobuf.FileOptions { optional M o = 50000; } option (o) = { m < m { } > };";
+    let source = Source::Text(shallow.to_owned());
+    assert!(Schema::compile(&source, "M").is_ok());
+}
