@@ -197,12 +197,15 @@ impl Broker {
     /// Notes whether a queue has to be looked through in the next turn of the broker.
     pub(super) fn note_unfinished(&mut self, now: Now, slot: usize) {
         let queue = &self.queues[slot];
-        let mut seekers = queue.ring.iter().chain(&queue.browse_ring);
+        if queue.filtered.is_empty() && queue.browse_ring.is_empty() && self.unfinished.is_empty() {
+            // However many consumers without a filter there are.
+            return;
+        }
+        let mut seekers = queue.filtered.iter().chain(&queue.browse_ring);
         let has_more = seekers.any(|consumer| {
-            self.consumers[*consumer]
-                .wanted
-                .as_ref()
-                .is_some_and(|wanted| wanted.has_more)
+            let consumer = &self.consumers[*consumer];
+            let wanted = consumer.wanted.as_ref();
+            consumer.is_in_ring && wanted.is_some_and(|wanted| wanted.has_more)
         });
         if has_more {
             self.unfinished.insert((slot, queue.id));
