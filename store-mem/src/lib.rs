@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod faulty;
+mod keys;
 mod ledger;
 mod mem;
 mod random;

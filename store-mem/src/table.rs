@@ -6,8 +6,10 @@ use std::sync::Arc;
 use qq_core::broker::QueueSpec;
 use qq_core::route::{BindingSpec, ExchangeSpec};
 use qq_core::schema::SchemaVersion;
-use qq_core::store::{Fetch, Op, SeenKey, StoredMessage};
+use qq_core::store::{Fetch, Op, StoredMessage};
 use qq_core::vocab::{Message, QueueId, Seq};
+
+use crate::keys::Keys;
 
 /// Bytes that a message costs beside its payload.
 const OVERHEAD_BYTES: usize = 64;
@@ -64,7 +66,7 @@ pub(crate) struct Table {
     bindings: Vec<Arc<BindingSpec>>,
     schemas: BTreeMap<(String, u32), Arc<SchemaVersion>>,
     queues: BTreeMap<QueueId, Queue>,
-    keys: Vec<SeenKey>,
+    keys: Keys,
     bytes: usize,
 }
 
@@ -112,6 +114,7 @@ impl Table {
                 self.queues.entry(*queue).or_insert(fresh);
             }
             Op::QueueDeleted { queue } => {
+                self.keys.forget(*queue);
                 if let Some(gone) = self.queues.remove(queue) {
                     let freed = gone
                         .messages
@@ -136,12 +139,7 @@ impl Table {
                 self.schemas.remove(&(subject.clone(), *version));
             }
             Op::Enqueued(stored) => self.enqueue(stored),
-            Op::Keyed { keys } => {
-                let now_ms = keys.iter().map(|key| key.seen_at_ms).max();
-                let is_over = |key: &SeenKey| now_ms.is_some_and(|now_ms| key.until_ms <= now_ms);
-                self.keys.retain(|key| !is_over(key));
-                self.keys.extend(keys.iter().cloned());
-            }
+            Op::Keyed { keys } => self.keys.add(keys),
             Op::Counted { queue, next } => {
                 if let Some(found) = self.queues.get_mut(queue) {
                     found.next = found.next.max(*next);
@@ -233,8 +231,8 @@ impl Table {
             let spec = Arc::clone(spec);
             ops.push(Op::Bound { spec });
         }
-        if !self.keys.is_empty() {
-            let keys = self.keys.clone();
+        let keys = self.keys.list();
+        if !keys.is_empty() {
             ops.push(Op::Keyed { keys });
         }
         ops
