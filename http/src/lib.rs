@@ -27,4 +27,4 @@ mod websocket;
 pub use backend::{Backend, Credentials, Entry, NodeInfo, Page, StoreNumber};
 pub use guard::{Guard, GuardEvent, Head, Limits};
 pub use routes::{OPENAPI, served};
-pub use server::{Server, Settings};
+pub use server::{Server, Settings, is_metrics_path};

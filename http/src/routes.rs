@@ -267,6 +267,12 @@ pub(crate) enum Found {
     Answer(Response),
 }
 
+/// Whether a route is at this path, for any method.
+pub(crate) fn is_known(path: &str) -> bool {
+    let mut routes = ROUTES.iter();
+    routes.any(|route| path::matched(route.path, path).is_some())
+}
+
 /// The route of a request.
 pub(crate) fn find(method: &str, path: &str) -> Found {
     let mut allowed = Vec::new();

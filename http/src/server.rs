@@ -19,7 +19,7 @@ use crate::live;
 use crate::path;
 use crate::problem::Problem;
 use crate::response::Response;
-use crate::routes::{self, Found};
+use crate::routes::{self, Found, Route};
 
 /// How the server behaves.
 #[derive(Clone, Debug)]
@@ -203,12 +203,14 @@ fn serve(mut socket: &TcpStream, peer: IpAddr, shared: &Shared) -> std::io::Resu
     let mut guard = Guard::new(shared.settings.limits, shared.now());
     let mut buffer = [0u8; 8192];
     let mut head = Head::default();
+    let mut target = Target::Page;
     loop {
         while let Some(event) = guard.poll_event() {
             match event {
                 GuardEvent::Head(next) => {
                     head = next;
-                    if let Some(refusal) = refuse_head(&head, peer, shared) {
+                    target = Target::of(&head, &shared.settings);
+                    if let Some(refusal) = refuse_head(&head, &target, peer, shared) {
                         socket.write_all(&refusal.encode(false, head.method == "HEAD"))?;
                         return linger(socket);
                     }
@@ -224,7 +226,8 @@ fn serve(mut socket: &TcpStream, peer: IpAddr, shared: &Shared) -> std::io::Resu
                     });
                 }
                 GuardEvent::Body(body) => {
-                    if !answer(socket, shared, &head, body)? {
+                    let target = std::mem::replace(&mut target, Target::Page);
+                    if !answer(socket, shared, &head, target, body)? {
                         return linger(socket);
                     }
                     guard.done(shared.now());
@@ -277,14 +280,83 @@ fn linger(mut socket: &TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
+/// What a request is for. It is decided once, so that what is served is what the login was judged by.
+enum Target {
+    /// The dashboard.
+    Page,
+    /// Live updates, which never end.
+    Live,
+    /// A route and the parts of its path.
+    Route(&'static Route, Vec<String>),
+    /// It is answered already.
+    Answer(Response),
+}
+
+impl Target {
+    fn of(head: &Head, settings: &Settings) -> Self {
+        let path = path_of(head);
+        let is_get = matches!(head.method.as_str(), "GET" | "HEAD");
+        let path = match settings.metrics_path.as_deref() {
+            Some(configured) if configured == path => METRICS,
+            None if path == METRICS => {
+                let problem = Problem::missing("not found", "metrics are switched off");
+                return Self::Answer(problem.response());
+            }
+            _ if is_get && is_page(path) => return Self::Page,
+            _ if head.method == "GET" && is_live(path) => return Self::Live,
+            _ => path,
+        };
+        let method = if is_get { "GET" } else { &head.method };
+        match routes::find(method, path) {
+            Found::Route(route, parts) => Self::Route(route, parts),
+            Found::Answer(response) => Self::Answer(response),
+        }
+    }
+
+    /// Whether nobody has to say who they are for it.
+    fn is_open(&self) -> bool {
+        match self {
+            Self::Page => true,
+            Self::Route(route, _) => route.is_open,
+            Self::Live | Self::Answer(_) => false,
+        }
+    }
+}
+
+/// Where metrics are, whatever is configured besides.
+const METRICS: &str = "/metrics";
+
+/// Whether metrics may be at this path too: one that nothing else is at, as requests write it.
+#[must_use]
+pub fn is_metrics_path(path: &str) -> bool {
+    let is_written = path.starts_with('/')
+        && path.bytes().all(|byte| byte.is_ascii_graphic())
+        && !path.contains(['?', '#']);
+    is_written && (path == METRICS || !(is_page(path) || is_live(path) || routes::is_known(path)))
+}
+
+fn path_of(head: &Head) -> &str {
+    head.target.split('?').next().unwrap_or_default()
+}
+
+fn is_page(path: &str) -> bool {
+    path == "/" || path == "/dashboard" || path.starts_with("/dashboard/")
+}
+
+fn is_live(path: &str) -> bool {
+    matches!(path, "/api/v1/events" | "/api/v1/ws")
+}
+
 /// What is wrong with a request before its body has come.
-fn refuse_head(head: &Head, peer: IpAddr, shared: &Shared) -> Option<Response> {
+fn refuse_head(head: &Head, target: &Target, peer: IpAddr, shared: &Shared) -> Option<Response> {
     let node = shared.backend.node();
     let host = head.header("host").unwrap_or_default();
     let is_change = !matches!(head.method.as_str(), "GET" | "HEAD" | "OPTIONS");
     if let Some(origin) = head.header("origin") {
         let own = [format!("http://{host}"), format!("https://{host}")];
-        if !own.iter().any(|own| own.eq_ignore_ascii_case(origin)) && (is_change || is_live(head)) {
+        if !own.iter().any(|own| own.eq_ignore_ascii_case(origin))
+            && (is_change || is_live(path_of(head)))
+        {
             let detail = "pages of other origins may not do this";
             return Some(Problem::new(403, "not-allowed", detail).response());
         }
@@ -293,12 +365,7 @@ fn refuse_head(head: &Head, peer: IpAddr, shared: &Shared) -> Option<Response> {
         let detail = "without a login only an address or localhost is taken as host, so that no page can rebind its name to this one";
         return Some(Problem::new(403, "not-allowed", detail).response());
     }
-    let path = head.target.split('?').next().unwrap_or_default();
-    let is_open = match routes::find("GET", path) {
-        Found::Route(route, _) => route.is_open,
-        Found::Answer(_) => path == "/" || path.starts_with("/dashboard"),
-    };
-    if !node.is_login_required || is_open {
+    if !node.is_login_required || target.is_open() {
         return None;
     }
     let Some(credentials) = credentials(head) else {
@@ -330,11 +397,6 @@ fn is_local_name(host: &str) -> bool {
         || name.to_ascii_lowercase().ends_with(".localhost")
 }
 
-fn is_live(head: &Head) -> bool {
-    let path = head.target.split('?').next();
-    matches!(path, Some("/api/v1/events" | "/api/v1/ws"))
-}
-
 fn credentials(head: &Head) -> Option<Credentials> {
     let Some(value) = head.header("authorization") else {
         return Some(Credentials::None);
@@ -359,50 +421,36 @@ fn answer(
     mut socket: &TcpStream,
     shared: &Shared,
     head: &Head,
+    target: Target,
     body: Vec<u8>,
 ) -> std::io::Result<bool> {
     let keeps_alive = head.keeps_alive && !shared.is_stopping();
     let (path, query) = head.target.split_once('?').unwrap_or((&head.target, ""));
-    let is_head = head.method == "HEAD";
-    let method = if is_head { "GET" } else { &head.method };
-    if is_live(head) && method == "GET" && !is_head {
-        let Some(_place) = Place::take(&shared.live, shared.settings.live_max) else {
-            let problem = Problem::new(429, "limit-exceeded", "too many live updates are open");
-            socket.write_all(&problem.response().encode(false, false))?;
+    let response = match target {
+        Target::Live => {
+            let Some(_place) = Place::take(&shared.live, shared.settings.live_max) else {
+                let problem = Problem::new(429, "limit-exceeded", "too many live updates are open");
+                socket.write_all(&problem.response().encode(false, false))?;
+                return Ok(false);
+            };
+            live::serve(socket, shared, head, path, query)?;
             return Ok(false);
-        };
-        live::serve(socket, shared, head, path, query)?;
-        return Ok(false);
-    }
-    let response = respond(shared, head, method, path, query, body);
-    socket.write_all(&response.encode(keeps_alive, is_head))?;
+        }
+        Target::Page => page(shared, head, path),
+        Target::Route(route, parts) => respond(shared, route, parts, query, body),
+        Target::Answer(response) => response,
+    };
+    socket.write_all(&response.encode(keeps_alive, head.method == "HEAD"))?;
     Ok(keeps_alive)
 }
 
 fn respond(
     shared: &Shared,
-    head: &Head,
-    method: &str,
-    path: &str,
+    route: &Route,
+    parts: Vec<String>,
     query: &str,
     body: Vec<u8>,
 ) -> Response {
-    if method == "GET" && (path == "/" || path == "/dashboard" || path.starts_with("/dashboard/")) {
-        return page(shared, head, path);
-    }
-    let metrics = shared.settings.metrics_path.as_deref();
-    let path = match metrics {
-        Some(configured) if configured == path => "/metrics",
-        Some(_) => path,
-        None if path == "/metrics" => {
-            return Problem::missing("not found", "metrics are switched off").response();
-        }
-        None => path,
-    };
-    let (route, parts) = match routes::find(method, path) {
-        Found::Route(route, parts) => (route, parts),
-        Found::Answer(response) => return response,
-    };
     let Some(query) = path::query(query) else {
         return Problem::invalid("the query is not percent-encoded UTF-8").response();
     };

@@ -271,6 +271,47 @@ fn who_has_no_login_gets_nothing_but_health() {
 }
 
 #[test]
+fn metrics_need_a_login_wherever_they_are() {
+    let scratch = Scratch::new("http-metrics-path");
+    let tokens = scratch.file("tokens", "t0ken\n");
+    let toml = format!(
+        "[auth]\ntokens_file = {tokens:?}\n[management]\nprometheus_path = \"/dashboard-metrics\"\n"
+    );
+    let (_daemon, mut api) = start(&scratch, &toml);
+    let paths = ["/metrics", "/dashboard-metrics", "/dashboard-other"];
+    for path in paths {
+        assert_eq!(api.call("GET", path, "").0, 401, "{path}");
+    }
+    assert_eq!(api.call("GET", "/dashboard/", "").0, 200);
+    api.headers = "Authorization: Bearer t0ken\r\n".to_owned();
+    for (path, status) in paths.into_iter().zip([200, 200, 404]) {
+        assert_eq!(api.call("GET", path, "").0, status, "{path}");
+    }
+}
+
+#[test]
+fn metrics_are_at_no_path_that_something_else_has() {
+    for path in [
+        "/health",
+        "/dashboard/x",
+        "/",
+        "/api/v1/queues/a",
+        "/api/v1/ws",
+        "metrics",
+        "/m?x",
+    ] {
+        let output = qqd()
+            .env("QQ_MANAGEMENT_PROMETHEUS_PATH", path)
+            .stdin(Stdio::null())
+            .output()
+            .expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{path}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("management.prometheus_path"), "{text}");
+    }
+}
+
+#[test]
 fn a_public_address_needs_a_login() {
     let scratch = Scratch::new("http-public");
     let config = scratch.file(

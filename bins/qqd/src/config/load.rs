@@ -282,6 +282,17 @@ impl Loader {
             let origin = origin.unwrap_or(Origin::Variable(variable("sasl", "enabled")));
             self.problem(origin, "sasl.enabled = true: nobody could log in; set auth.users_file to a file of name:password lines");
         }
+        if let Some(path) = self.config.management.prometheus_path.0.clone()
+            && !qq_http::is_metrics_path(&path)
+        {
+            let origin = self.origins.get("management.prometheus_path").cloned();
+            let origin =
+                origin.unwrap_or(Origin::Variable(variable("management", "prometheus_path")));
+            self.problem(
+                origin,
+                format!("management.prometheus_path = {path:?}: allowed is a path such as \"/metrics\" at which neither the API nor the dashboard is"),
+            );
+        }
         if self.config.storage.backend.0 == "sqlite" && self.config.storage.path.0.is_none() {
             let origin = self.origins.get("storage.path").cloned();
             let origin = origin.unwrap_or(Origin::Variable(variable("storage", "path")));

@@ -345,7 +345,7 @@ impl Management {
             Key::new(
                 "prometheus_path",
                 &mut self.prometheus_path,
-                "path of the metrics",
+                "path of the metrics besides `/metrics`; neither the API nor the dashboard may be there",
             ),
         ]
     }
