@@ -380,10 +380,7 @@ mod tests {
             slow_reader_timeout = \"24h\"\nqueues_max = 10_000_000\n\
             schemas_max = 1_000_000\nschema_versions_max = 10_000\nschemas_max_bytes = \"1024GiB\"\nmemory_max = \"1024GiB\"\n";
         for (text, connections, memory) in [(lowest, 1, 1 << 20), (highest, 1_000_000, 1 << 40)] {
-            let source = Source {
-                path: "test".to_owned(),
-                text: text.to_owned(),
-            };
+            let source = Source::new("test", text.to_owned());
             let config = load(Some(&source), []).expect("valid");
             let users = SharedUsers::default();
             let socket = TcpListener::bind("127.0.0.1:0").expect("a port is free");

@@ -14,19 +14,28 @@ use super::{Config, Origin, Problem};
 /// A file that was read.
 pub(crate) struct Source {
     /// As the user named it.
-    pub(crate) path: String,
+    path: String,
     /// Its content.
-    pub(crate) text: String,
+    text: String,
+    /// Where lines end: a file may declare tens of thousands of bindings, and each entry knows its line.
+    line_ends: Vec<usize>,
 }
 
 impl Source {
+    pub(crate) fn new(path: &str, text: String) -> Self {
+        let line_ends = text.match_indices('\n').map(|(at, _)| at).collect();
+        let path = path.to_owned();
+        Self {
+            path,
+            text,
+            line_ends,
+        }
+    }
+
     /// Reads the file.
     pub(crate) fn read(path: &str) -> Result<Self, Problem> {
         match std::fs::read_to_string(path) {
-            Ok(text) => Ok(Self {
-                path: path.to_owned(),
-                text,
-            }),
+            Ok(text) => Ok(Self::new(path, text)),
             Err(error) => {
                 let origin = Origin::File {
                     path: path.to_owned(),
@@ -39,16 +48,16 @@ impl Source {
 
     /// The number of the line that a span begins in, from 0.
     fn line_index(&self, span: &Range<usize>) -> usize {
-        let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
-        before.iter().filter(|byte| **byte == b'\n').count()
+        self.line_ends.partition_point(|end| *end < span.start)
     }
 
     fn line(&self, span: &Range<usize>) -> &str {
-        self.text
-            .split('\n')
-            .nth(self.line_index(span))
-            .unwrap_or("")
-            .trim()
+        let index = self.line_index(span);
+        let start = index
+            .checked_sub(1)
+            .map_or(0, |above| self.line_ends[above] + 1);
+        let end = self.line_ends.get(index).copied();
+        self.text[start..end.unwrap_or(self.text.len())].trim()
     }
 
     pub(super) fn origin(&self, span: &Range<usize>) -> Origin {

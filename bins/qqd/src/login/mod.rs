@@ -97,10 +97,7 @@ mod tests {
     use crate::config::{Source, load};
 
     fn door(toml: &str) -> Door {
-        let source = Source {
-            path: "test".to_owned(),
-            text: toml.to_owned(),
-        };
+        let source = Source::new("test", toml.to_owned());
         let config = load(Some(&source), []).expect("valid");
         let users = Users::parse("users", "ann:s3cret\n").expect("valid");
         Door::new(&config, &SharedUsers::new(RwLock::new(users)))
