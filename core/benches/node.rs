@@ -84,6 +84,7 @@ impl Bench {
             unanswered_bytes_max: 8 << 20,
             txns: TxnLimits::default(),
             senders_second: false,
+            queue_defaults: QueueSpec::default(),
             authenticate: Arc::new(|_| LoginAnswer::Accepted),
         });
         let mut node = Node::new(broker);

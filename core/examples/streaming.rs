@@ -113,6 +113,7 @@ impl Bench {
             unanswered_bytes_max: 8 << 20,
             txns: TxnLimits::default(),
             senders_second: false,
+            queue_defaults: QueueSpec::default(),
             authenticate: Arc::new(|_| LoginAnswer::Accepted),
         });
         let face = AmqpFace::new(self.now(), PeerInfo::default(), config);

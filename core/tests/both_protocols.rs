@@ -63,6 +63,7 @@ impl Bench {
             unanswered_bytes_max: 1 << 20,
             txns: TxnLimits::default(),
             senders_second: false,
+            queue_defaults: QueueSpec::default(),
             authenticate: Arc::new(|_| LoginAnswer::Accepted),
         };
         let binary_config = BinaryConfig {

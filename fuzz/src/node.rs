@@ -141,6 +141,7 @@ impl Bench {
                 unanswered_bytes_max: 8 << 10,
                 txns: TxnLimits::default(),
                 senders_second: true,
+                queue_defaults: QueueSpec::default(),
                 authenticate: Arc::new(|_| LoginAnswer::Accepted),
             }),
             input: Default::default(),

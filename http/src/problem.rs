@@ -1,6 +1,7 @@
 //! Errors as the API tells them (RFC 9457).
 
-use qq_core::vocab::{Reason, Refusal};
+use qq_core::admin::status_of;
+use qq_core::vocab::Refusal;
 use serde_json::json;
 
 use crate::response::Response;
@@ -68,17 +69,7 @@ impl Problem {
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
-        let (status, reason) = match refusal.reason {
-            Reason::NotFound | Reason::Deleted => (404, "not-found"),
-            Reason::Invalid => (400, "invalid"),
-            Reason::NotAllowed => (403, "not-allowed"),
-            Reason::Locked | Reason::Stolen | Reason::Forced => (409, "locked"),
-            Reason::LimitExceeded => (429, "limit-exceeded"),
-            Reason::NotImplemented => (422, "not-offered"),
-            Reason::Undecodable => (422, "schema"),
-            Reason::Shutdown => (503, "unavailable"),
-            Reason::Internal => (500, "internal"),
-        };
+        let (status, reason) = status_of(refusal.reason);
         let error = match reason {
             "not-found" if refusal.text.starts_with("no queue") => "queue not found",
             "not-found" => "not found",

@@ -35,6 +35,7 @@ fn amqp_config(config: &Config, users: &SharedUsers) -> AmqpConfig {
         },
         connection: connection_config(config, mechanisms(config)),
         senders_second: config.server.senders_second_mode,
+        queue_defaults: config.auto_create_spec(),
         authenticate: Arc::new(move |login: &Login<'_>| door.answer(login)),
     }
 }

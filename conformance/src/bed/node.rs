@@ -110,6 +110,7 @@ impl NodeBed {
             unanswered_bytes_max: 8 << 20,
             txns: TxnLimits::default(),
             senders_second: options.senders_second,
+            queue_defaults: QueueSpec::default(),
             authenticate: Arc::new(move |login: &Login<'_>| {
                 let is_accepted = match login.mechanism {
                     "ANONYMOUS" => !needs_login,

@@ -10,6 +10,7 @@ mod reply;
 mod request;
 mod rows;
 mod settings;
+mod status;
 
 pub use about::{ConnAbout, ConnReport, LinkReport, SessionReport};
 pub use definitions::{Counted, Definitions, Imported};
@@ -19,4 +20,5 @@ pub use rows::{
     Alarm, ConnDetail, ConnRow, ExchangeRow, LinkRole, LinkRow, NodeStats, Page, Peeked,
     QueueDetail, QueueRow, Totals, Why,
 };
-pub use settings::{BadSetting, exchange_spec, field_of, queue_spec, word_of};
+pub use settings::{BadSetting, exchange_spec, field_of, queue_spec, stream_spec, word_of};
+pub use status::status_of;

@@ -155,6 +155,17 @@ pub struct QueueDetail {
     pub has_schema: bool,
 }
 
+impl QueueDetail {
+    /// A stream as interfaces show it: as a queue, with the offsets of its first and next message.
+    #[must_use]
+    pub fn stream_view(&self) -> serde_json::Value {
+        let mut view = serde_json::json!(self);
+        view["first_offset"] = self.first_position.into();
+        view["next_offset"] = self.next_position.into();
+        view
+    }
+}
+
 #[derive(Serialize)]
 struct DetailView<'a> {
     #[serde(flatten)]

@@ -68,6 +68,17 @@ pub fn queue_spec(
     overlay(&base, settings)
 }
 
+/// A stream of that name with these settings; `max_messages` is what elsewhere is the length of a queue.
+///
+/// # Errors
+/// A setting that is not known or has a value that it cannot have.
+pub fn stream_spec(name: &str, mut settings: Map<String, Value>) -> Result<QueueSpec, BadSetting> {
+    if let Some(messages) = settings.remove("max_messages") {
+        settings.insert("max_length".to_owned(), messages);
+    }
+    queue_spec(&QueueSpec::stream(""), name, settings)
+}
+
 /// An exchange of that name with these settings.
 ///
 /// # Errors

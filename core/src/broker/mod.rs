@@ -48,8 +48,8 @@ mod tests;
 pub use api::{Action, Event, Now};
 pub use counters::{Counters, QueueCounters};
 pub use spec::{
-    Backoff, BrokerConfig, FailurePolicy, GroupSpec, Limits, Overflow, PRIORITY_LEVELS_MAX, Paging,
-    QueueKind, QueueSpec,
+    Backoff, BrokerConfig, FailurePolicy, GroupSpec, Limits, MANAGEMENT_NODE, Overflow,
+    PRIORITY_LEVELS_MAX, Paging, QueueKind, QueueSpec,
 };
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::route::{BindingSpec, ExchangeSpec};
 use crate::schema::{Compatibility, RegistryLimits, SchemaMode};
 
+/// The node of management over AMQP; no queue can have its name.
+pub const MANAGEMENT_NODE: &str = "$management";
+
 /// What a full queue does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Broker, FailurePolicy, PRIORITY_LEVELS_MAX, QueueKind, QueueSpec, quoted};
+use super::{
+    Broker, FailurePolicy, MANAGEMENT_NODE, PRIORITY_LEVELS_MAX, QueueKind, QueueSpec, quoted,
+};
 use crate::queue::Queue;
 use crate::store::Op;
 use crate::vocab::{ConnId, QueueId, Reason, Refusal};
@@ -38,7 +40,7 @@ impl QueueSpec {
     /// Whether a name is kept for the broker itself.
     #[must_use]
     pub fn is_reserved(name: &str) -> bool {
-        name.starts_with("amq.") || name.starts_with('_')
+        name.starts_with("amq.") || name.starts_with('_') || name == MANAGEMENT_NODE
     }
 
     /// Checks the fields other than the name.
@@ -223,7 +225,7 @@ impl Broker {
         QueueSpec::check_name(&spec.name)?;
         if QueueSpec::is_reserved(&spec.name) {
             let text = format!(
-                "{}: names that begin with 'amq.' or '_' are reserved",
+                "{}: names that begin with 'amq.' or '_' are reserved, and so is '{MANAGEMENT_NODE}'",
                 quoted(&spec.name)
             );
             return Err(Refusal {

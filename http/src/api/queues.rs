@@ -1,8 +1,7 @@
 //! Queues.
 
-use qq_core::admin::{self, QueueDetail, QueueRow, Reply, Request};
-use qq_core::broker::QueueSpec;
-use serde_json::{Value, json};
+use qq_core::admin::{self, QueueRow, Reply, Request};
+use serde_json::json;
 
 use super::{Answer, Call, all, ask, unexpected};
 use crate::backend::Backend;
@@ -74,34 +73,21 @@ pub(crate) fn stream(backend: &dyn Backend, call: &Call) -> Answer {
     let name = call.name().to_owned();
     match ask(backend, Request::Queue { name })? {
         Reply::Queue(queue) if queue.row.spec.is_stream() => {
-            Ok(Response::json(200, &stream_json(&queue)))
+            Ok(Response::json(200, &queue.stream_view()))
         }
         Reply::Queue(_) => Err(Problem::missing("stream not found", "this is a queue")),
         _ => Err(unexpected()),
     }
 }
 
-fn stream_json(queue: &QueueDetail) -> Value {
-    let mut value = json!(queue);
-    value["first_offset"] = queue.first_position.into();
-    value["next_offset"] = queue.next_position.into();
-    value
-}
-
 pub(crate) fn declare_stream(backend: &dyn Backend, call: &Call) -> Answer {
-    let base = QueueSpec::stream("");
-    let mut settings = call.object()?;
-    // What elsewhere is the length of a queue.
-    if let Some(messages) = settings.remove("max_messages") {
-        settings.insert("max_length".to_owned(), messages);
-    }
-    let spec = admin::queue_spec(&base, call.name(), settings)
+    let spec = admin::stream_spec(call.name(), call.object()?)
         .map_err(|bad| Problem::invalid(bad.text).with_field(bad.field))?;
     let spec = Box::new(spec);
     match ask(backend, Request::DeclareQueue { spec })? {
         Reply::QueueDeclared { is_new, queue } => {
             let status = if is_new { 201 } else { 200 };
-            Ok(Response::json(status, &stream_json(&queue)))
+            Ok(Response::json(status, &queue.stream_view()))
         }
         _ => Err(unexpected()),
     }

@@ -97,7 +97,7 @@ impl Loader {
             self.problem(
                 origin,
                 format!(
-                    "queue.name = {name:?}: names that begin with \"amq.\" or \"_\" are reserved"
+                    "queue.name = {name:?}: names that begin with \"amq.\" or \"_\" are reserved, and so is \"$management\""
                 ),
             );
             return;
@@ -153,7 +153,7 @@ impl Loader {
         }
         if QueueSpec::is_reserved(&name) {
             let text = format!(
-                "{table}.name = {name:?}: names that begin with \"amq.\" or \"_\" are reserved"
+                "{table}.name = {name:?}: names that begin with \"amq.\" or \"_\" are reserved, and so is \"$management\""
             );
             return self.problem(origin, text);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use qq_core::broker::{Broker, BrokerConfig, Limits, Now, Paging};
+use qq_core::broker::{Broker, BrokerConfig, Limits, Now, Paging, QueueSpec};
 use qq_core::face::amqp::{AmqpConfig, AmqpFace, TxnLimits};
 use qq_core::face::{LoginAnswer, PeerInfo};
 use qq_core::node::{Node, Output};
@@ -58,6 +58,7 @@ pub(super) fn face_config(plan: &Plan) -> AmqpConfig {
         unanswered_bytes_max: 8 << 20,
         txns: TxnLimits::default(),
         senders_second: plan.has(Fault::Second),
+        queue_defaults: QueueSpec::default(),
         authenticate: Arc::new(|_| LoginAnswer::Accepted),
     }
 }

@@ -9,6 +9,7 @@ mod import;
 mod jobs;
 mod lists;
 mod messages;
+mod permit;
 mod topology;
 
 pub(super) use conns::Asked;
@@ -60,6 +61,7 @@ impl Broker {
     }
 
     fn execute(&mut self, now: Now, asker: Asker, request: Request) -> Result<Done, Refusal> {
+        permit::check(asker, &request)?;
         let read = |reply| Ok(Done::Read(reply));
         match request {
             Request::Stats => read(Reply::Stats(Box::new(self.node_stats()))),

@@ -68,8 +68,10 @@ impl AmqpFace {
             return;
         };
         let port = entry.port;
-        let PortState::Consumer(consumer) = &mut entry.state else {
-            return;
+        let consumer = match &mut entry.state {
+            PortState::Consumer(consumer) => consumer,
+            PortState::Replies(_) => return self.on_replies_flow(port, drain),
+            _ => return,
         };
         consumer.is_draining = drain;
         if !drain {
@@ -229,8 +231,10 @@ impl AmqpFace {
             return;
         };
         let port = entry.port;
-        let PortState::Consumer(consumer) = &mut entry.state else {
-            return;
+        let consumer = match &mut entry.state {
+            PortState::Consumer(consumer) => consumer,
+            PortState::Replies(_) => return self.on_reply_outcome(port, token, state, settled),
+            _ => return,
         };
         if !settled && let Some(DeliveryState::Received { .. }) = state {
             // Not an outcome: the peer is still at work on it.

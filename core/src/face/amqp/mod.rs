@@ -9,6 +9,7 @@ mod attach;
 mod consume;
 mod death;
 mod deliver;
+mod manage;
 mod outcome;
 mod ports;
 mod produce;
@@ -32,7 +33,7 @@ use qq_proto_amqp::performative::{Attach, Role, TargetKind};
 use qq_proto_amqp::types::Symbol;
 
 use super::{Authenticate, Face, Login, LoginAnswer, LoginStep, PeerInfo};
-use crate::broker::Now;
+use crate::broker::{Now, QueueSpec};
 use crate::planted::{Bug, is_planted};
 use crate::vocab::{Command, DeliveryId, Notice, Outcome, Port, Reason, Refusal};
 use deliver::Head;
@@ -58,6 +59,8 @@ pub struct AmqpConfig {
     /// Senders that ask for the receiver settle mode second get it. Otherwise they get the first, which all understand;
     /// some ask for the second and never take its last step.
     pub senders_second: bool,
+    /// What queues are like that are declared through `$management`, where the request does not say.
+    pub queue_defaults: QueueSpec,
     /// Who may come in.
     pub authenticate: Authenticate,
 }
@@ -74,7 +77,8 @@ pub struct AmqpFace {
     ports: Ports,
     head: Head,
     txns: txn::Txns,
-    /// Consumers whose permit waits for output to drain.
+    manage: manage::Management,
+    /// Consumers whose permit, and links whose answers, wait for output to drain.
     thirsty: Vec<Port>,
     unanswered: usize,
     unanswered_bytes: usize,
@@ -102,6 +106,7 @@ impl AmqpFace {
             ports: Ports::default(),
             head: Head::default(),
             txns: txn::Txns::default(),
+            manage: manage::Management::default(),
             thirsty: Vec::new(),
             unanswered: 0,
             unanswered_bytes: 0,
@@ -230,6 +235,8 @@ impl AmqpFace {
             Role::Sender if matches!(attach.target, Some(TargetKind::Coordinator(_))) => {
                 self.open_coordinator(link, *attach);
             }
+            Role::Sender if manage::is_meant(&attach) => self.open_manager(link, *attach),
+            Role::Receiver if manage::is_meant(&attach) => self.open_replies(link, *attach),
             Role::Sender => self.open_producer(link, attach),
             Role::Receiver => self.open_consumer(link, attach),
         }
@@ -247,9 +254,8 @@ impl AmqpFace {
         };
         self.roll_back_all(port);
         let entry = self.forget_port(port);
-        if entry.is_some_and(|entry| matches!(entry.state, PortState::Coordinator { .. })) {
-            // The broker does not know of it.
-            return;
+        if let Some(entry) = entry.filter(|entry| !entry.state.is_of_broker()) {
+            return self.end_management(entry.state);
         }
         self.commands.push(Command::Close {
             port,
@@ -305,7 +311,8 @@ impl AmqpFace {
             }
             Notice::Ruled { port, rule } => self.on_ruled(port, rule),
             // Nothing was asked.
-            Notice::Answered { .. } | Notice::Managed { .. } => {}
+            Notice::Answered { .. } => {}
+            Notice::Managed { ticket, reply } => self.on_managed(ticket, *reply),
             Notice::Report { ticket } => self.report(ticket),
             Notice::Pressure { on } => self.on_pressure(on),
         }
@@ -358,12 +365,18 @@ impl Face for AmqpFace {
 
     fn poll_transmit(&mut self, now: Now, out: &mut VecDeque<Bytes>, budget: usize) -> usize {
         let written = self.conn.poll_transmit(now.mono, out, budget);
-        if !self.thirsty.is_empty() {
-            for port in std::mem::take(&mut self.thirsty) {
-                self.update_permit(port);
-            }
+        if self.thirsty.is_empty() {
+            return written;
         }
-        written
+        for port in std::mem::take(&mut self.thirsty) {
+            self.update_permit(port);
+            self.pump_replies(port);
+        }
+        // What waited for room may go along: nobody asks again before something else happens.
+        match written {
+            0 => self.conn.poll_transmit(now.mono, out, budget),
+            _ => written,
+        }
     }
 
     fn poll_timeout(&self) -> Option<Duration> {

@@ -91,6 +91,20 @@ pub(super) enum PortState {
         /// The peer takes `rejected` as an answer.
         takes_rejected: bool,
     },
+    /// A link to `$management`, unknown to the broker.
+    Manager {
+        /// Requests whose answers are not on their way.
+        held: u32,
+    },
+    /// A link from `$management`, unknown to the broker.
+    Replies(super::manage::Replies),
+}
+
+impl PortState {
+    /// Whether the link ends in the broker.
+    pub(super) const fn is_of_broker(&self) -> bool {
+        matches!(self, Self::Producer(_) | Self::Consumer(_))
+    }
 }
 
 #[derive(Debug)]

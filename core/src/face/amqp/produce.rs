@@ -96,7 +96,11 @@ impl AmqpFace {
         let producer = match &mut entry.state {
             PortState::Producer(producer) => producer,
             PortState::Coordinator { .. } => return self.on_control(now, link, delivery, &payload),
-            PortState::Consumer(_) => return,
+            PortState::Manager { .. } => {
+                let is_transactional = !matches!(txn, Ok(None));
+                return self.on_request(link, delivery, is_transactional, &payload);
+            }
+            PortState::Consumer(_) | PortState::Replies(_) => return,
         };
         let txn = match txn {
             Ok(txn) => txn,

@@ -410,9 +410,8 @@ impl AmqpFace {
     pub(super) fn end_link(&mut self, port: Port, link: LinkId, error: AmqpError) {
         self.roll_back_all(port);
         let entry = self.forget_port(port);
-        let is_control =
-            entry.is_some_and(|entry| matches!(entry.state, PortState::Coordinator { .. }));
-        if !is_control {
+        let is_of_broker = entry.is_none_or(|entry| entry.state.is_of_broker());
+        if is_of_broker {
             self.commands.push(Command::Close {
                 port,
                 forget: true,

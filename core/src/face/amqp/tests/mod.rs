@@ -4,6 +4,7 @@ mod annotations;
 mod drain;
 mod locks;
 mod login;
+mod manage;
 mod report;
 mod wishes;
 
@@ -82,6 +83,7 @@ fn face_config(authenticate: Authenticate) -> AmqpConfig {
         unanswered_bytes_max: 1 << 20,
         txns: TxnLimits::default(),
         senders_second: false,
+        queue_defaults: QueueSpec::default(),
         authenticate,
     }
 }
@@ -359,6 +361,7 @@ impl Bench {
         let config = AmqpConfig {
             connection: self.config.connection.clone(),
             authenticate: Arc::clone(&self.config.authenticate),
+            queue_defaults: self.config.queue_defaults.clone(),
             ..*self.config
         };
         Self::recovered(config, broker_config(), self.journal, self.now.mono)
