@@ -1,6 +1,7 @@
 //! What a script works with: peers on a bed, addresses in the broker's own form, time.
 
 mod link;
+pub mod manage;
 mod peer;
 
 pub use link::{Delivery, modified, rejected, unsupported};

@@ -10,6 +10,7 @@ mod haste;
 mod header;
 mod heartbeat;
 mod link;
+mod manage;
 mod message;
 mod open;
 mod outcome;
@@ -60,6 +61,7 @@ pub fn all() -> Vec<Script> {
         resume::SCRIPTS,
         stream::SCRIPTS,
         deadletter::SCRIPTS,
+        manage::SCRIPTS,
     ]
     .concat()
 }
