@@ -24,9 +24,12 @@ impl Broker {
                 .map(|messages| Answer::Purged {
                     messages: messages as u64,
                 }),
-            Ask::StoreOffset { name, reader, next } => {
-                self.ask_store_offset(conn, &name, reader, next)
-            }
+            Ask::StoreOffset {
+                name,
+                reader,
+                next,
+                is_own,
+            } => self.ask_store_offset(conn, &name, reader, next, is_own),
             Ask::List => Ok(Answer::Listed(self.all_numbers())),
             Ask::Numbers { name } => self
                 .find_queue(conn, &name)
@@ -129,6 +132,7 @@ impl Broker {
         name: &str,
         reader: String,
         next: u64,
+        is_own: bool,
     ) -> Result<Answer, Refusal> {
         let is_there = self.queue_names.contains_key(name);
         if !is_there {
@@ -139,7 +143,11 @@ impl Broker {
             return Ok(Answer::NoStream);
         }
         self.check_reader(slot, &reader)?;
-        self.store_offset(slot, reader, next);
+        if is_own {
+            self.store_own_offset(conn, slot, reader, next);
+        } else {
+            self.store_offset(slot, reader, next);
+        }
         Ok(Answer::OffsetStored { next })
     }
 

@@ -245,6 +245,7 @@ impl Broker {
         for port in self.conns.conn(slot).open_ports() {
             self.close_port(at, slot, port, false, true);
         }
+        self.forget_own_offsets(slot);
         let owned: Vec<(usize, QueueId)> = self.exclusive.remove(&conn).unwrap_or_default();
         for (queue, id) in owned {
             if self.is_queue(queue, id) && !is_planted(Bug::ExclusiveQueueStays) {

@@ -1,13 +1,13 @@
 //! Connections as the broker sees them: ports and an outbox.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use slab::Slab;
 
 use crate::admin::ConnAbout;
 
 use super::Action;
-use crate::vocab::{ConnId, Notice, Port};
+use crate::vocab::{ConnId, Notice, Port, QueueId};
 
 /// Low bits of a port that make its index; what is above them tells generations apart.
 const SLOT_MASK: u32 = 0xfff;
@@ -42,6 +42,8 @@ pub(super) struct Conn {
     pub(super) storers: usize,
     /// It was told of memory pressure.
     pub(super) is_pressed: bool,
+    /// Streams that keep a position for it under a name of its own, and that name.
+    pub(super) own_offsets: BTreeMap<(usize, QueueId), String>,
 }
 
 impl Conn {
@@ -56,6 +58,7 @@ impl Conn {
             producers: 0,
             storers: 0,
             is_pressed: false,
+            own_offsets: BTreeMap::new(),
         }
     }
 

@@ -197,6 +197,35 @@ impl Broker {
         }
     }
 
+    /// Keeps a position under a name that is the connection's own, for as long as that lasts.
+    pub(super) fn store_own_offset(&mut self, conn: usize, slot: usize, reader: String, next: u64) {
+        let queue = &mut self.queues[slot];
+        let stream = (slot, queue.id);
+        let own = &self.conns.conn(conn).own_offsets;
+        if queue.offsets.contains_key(&reader) && own.get(&stream) != Some(&reader) {
+            // Somebody gave a group just this name.
+            return self.store_offset(slot, reader, next);
+        }
+        queue.offsets.insert(reader.clone(), next);
+        let len_max = self.queues.len();
+        let queues = &self.queues;
+        let own = &mut self.conns.conn_mut(conn).own_offsets;
+        own.insert(stream, reader);
+        if own.len() > len_max {
+            // Some of the streams are gone.
+            own.retain(|(slot, id), _| queues.get(*slot).is_some_and(|queue| queue.id == *id));
+        }
+    }
+
+    /// A connection is gone, and the positions that only it knew the names of.
+    pub(super) fn forget_own_offsets(&mut self, conn: usize) {
+        for ((slot, id), reader) in std::mem::take(&mut self.conns.conn_mut(conn).own_offsets) {
+            if self.is_queue(slot, id) {
+                self.queues[slot].offsets.remove(&reader);
+            }
+        }
+    }
+
     /// Forgets the position of a consumer's reader.
     pub(super) fn forget_reader(&mut self, slot: usize, reader: &str) {
         let queue = &mut self.queues[slot];

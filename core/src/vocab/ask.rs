@@ -45,6 +45,8 @@ pub enum Ask {
         reader: String,
         /// The position that it goes on at.
         next: u64,
+        /// The name is the connection's own: the position is kept in memory and goes with the connection.
+        is_own: bool,
     },
     /// Name all queues. Answered by [`Answer::Listed`].
     List,

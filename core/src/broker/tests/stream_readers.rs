@@ -4,7 +4,8 @@
 use super::harness::*;
 use super::paging::numbers;
 use super::streams::{append, reading};
-use crate::broker::QueueSpec;
+use crate::broker::stream::READERS_MAX;
+use crate::broker::{Event, QueueSpec};
 use crate::store::Op;
 use crate::vocab::{
     Answer, Ask, AskId, Command, ConsumerSpec, ExpiryPolicy, Notice, Outcome, StreamRead,
@@ -174,6 +175,10 @@ fn a_settlement_is_confirmed_when_the_position_is_safe() {
 }
 
 fn commit(rig: &mut Rig, name: &str, reader: &str, next: u64) -> Answer {
+    commit_as(rig, name, reader, next, false)
+}
+
+fn commit_as(rig: &mut Rig, name: &str, reader: &str, next: u64, is_own: bool) -> Answer {
     rig.command(
         A,
         Command::Ask {
@@ -182,6 +187,7 @@ fn commit(rig: &mut Rig, name: &str, reader: &str, next: u64) -> Answer {
                 name: name.to_owned(),
                 reader: reader.to_owned(),
                 next,
+                is_own,
             }),
         },
     );
@@ -223,6 +229,43 @@ fn a_position_can_be_stored_by_name_alone() {
     rig.produce(A, P, named("s"));
     append(&mut rig, 10..11, &durable());
     assert_eq!(rig.texts(B, C), ["10"]);
+}
+
+/// Each connection would leave a position that nobody looks for, until no reader with a name can store any.
+#[test]
+fn a_position_under_a_name_of_the_connection_goes_with_it() {
+    let mut rig = rig_with(10);
+    let resumes = |name: &str| ConsumerSpec {
+        stream: StreamRead {
+            start: StreamStart::Next,
+            resumes: Some(name.to_owned()),
+        },
+        ..consumer(named("s"))
+    };
+    commit(&mut rig, "s", "group", 8);
+    rig.log.clear();
+    for connection in 0..READERS_MAX {
+        let name = format!("127.0.0.1:{connection}");
+        let stored = commit_as(&mut rig, "s", &name, 4, true);
+        assert_eq!(stored, Answer::OffsetStored { next: 4 });
+        if connection == 0 {
+            assert_eq!(read(&mut rig, resumes(&name), 100), numbers(4..10));
+            rig.close(B, C, false);
+        }
+        rig.event(Event::Disconnected { conn: A });
+        rig.connect(A);
+    }
+    assert!(read(&mut rig, resumes("127.0.0.1:0"), 100).is_empty());
+    rig.close(B, C, false);
+    let stored = commit(&mut rig, "s", "another", 5);
+    assert_eq!(stored, Answer::OffsetStored { next: 5 });
+    let stored = rig.log.iter().flat_map(|batch| &batch.ops);
+    assert_eq!(stored.count(), 1, "of the others the store knows nothing");
+    // A group of that name keeps its position, whoever moves it.
+    commit_as(&mut rig, "s", "group", 9, true);
+    rig.event(Event::Disconnected { conn: A });
+    rig.connect(A);
+    assert_eq!(read(&mut rig, resumes("group"), 100), numbers(9..10));
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl BinaryFace {
     /// The name under which a group's offsets are stored; without one, something of the connection's own.
     fn reader_name(&self, group: String) -> String {
         match group.is_empty() {
-            true => self.peer.address.to_string(),
+            true => self.peer.address.clone(),
             false => group,
         }
     }
@@ -165,6 +165,8 @@ impl BinaryFace {
             true if self.sought.queue == queue => self.sought.group.clone(),
             _ => self.reader_name(request.consumer_group),
         };
+        // Nobody else would look for that name, so nobody else's are stored for good.
+        let is_own = reader == self.peer.address;
         if queue.is_empty() {
             return self.refuse(reply_to, ErrorCode::NotFound, text::STREAM_NOT_FOUND);
         }
@@ -175,6 +177,7 @@ impl BinaryFace {
                 name: queue,
                 reader,
                 next,
+                is_own,
             },
         );
     }

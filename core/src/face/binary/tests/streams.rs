@@ -128,6 +128,17 @@ fn a_group_goes_on_behind_what_it_committed() {
 }
 
 #[test]
+fn without_a_group_the_connection_goes_on_behind_what_it_committed() {
+    let (mut bench, a) = bench_with(10);
+    assert_eq!(bench.seek(a, &seek("", SeekPosition::Beginning, 0)), 1);
+    bench.ask(a, &commit("log", "", 7)).expect("committed");
+    assert_eq!(bench.seek(a, &seek("", SeekPosition::Committed, 0)), 8);
+    assert_eq!(bench.seek(a, &seek("", SeekPosition::Beginning, 0)), 1);
+    bench.ask(a, &commit("", "", 3)).expect("committed");
+    assert_eq!(bench.seek(a, &seek("", SeekPosition::Committed, 0)), 4);
+}
+
+#[test]
 fn readers_get_everything_each_and_acks_mean_nothing() {
     let (mut bench, a) = bench_with(3);
     let b = bench.connect();
