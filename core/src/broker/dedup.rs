@@ -11,7 +11,8 @@ use crate::store::{Op, SeenKey};
 use crate::vocab::{DEDUP_ID_LEN_MAX, Envelope, Reason, Verdict};
 
 impl Broker {
-    /// Looks for a message among those that a queue took.
+    /// Looks for a message among those that a queue took. `ahead` counts the keys that become known with it: none, or
+    /// those of other queues and messages that are decided together; this one's is added.
     ///
     /// # Errors
     /// The verdict when its publisher need not look further: a duplicate, or a key that cannot be kept.
@@ -21,15 +22,22 @@ impl Broker {
         at: Clock,
         slot: usize,
         envelope: &Envelope,
+        ahead: &mut usize,
     ) -> Result<(), Verdict> {
         match envelope.dedup_id() {
-            Some(key) => self.check_key(at, slot, key),
+            Some(key) => self.check_key(at, slot, key, ahead),
             None => Ok(()),
         }
     }
 
     #[cold]
-    fn check_key(&mut self, at: Clock, slot: usize, key: &[u8]) -> Result<(), Verdict> {
+    fn check_key(
+        &mut self,
+        at: Clock,
+        slot: usize,
+        key: &[u8],
+        ahead: &mut usize,
+    ) -> Result<(), Verdict> {
         let queue = &mut self.queues[slot];
         if queue.spec.dedup_window_ms == 0 {
             return Ok(());
@@ -43,9 +51,10 @@ impl Broker {
                 return Err(Verdict::Duplicate);
             }
         }
-        if self.dedup_keys >= self.config.limits.dedup_keys_max {
+        if self.dedup_keys + *ahead >= self.config.limits.dedup_keys_max {
             return Err(Verdict::Rejected(Reason::LimitExceeded));
         }
+        *ahead += 1;
         Ok(())
     }
 

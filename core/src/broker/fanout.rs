@@ -69,8 +69,9 @@ impl Broker {
         message: &Message,
     ) -> Result<(), Verdict> {
         let mut refused = None;
+        let mut ahead = 0;
         queues.retain(|to| {
-            let checked = self.check_duplicate(at, to.slot, &message.envelope);
+            let checked = self.check_duplicate(at, to.slot, &message.envelope, &mut ahead);
             let is_new = checked.is_ok();
             refused = checked
                 .err()

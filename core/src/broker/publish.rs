@@ -105,7 +105,7 @@ impl Broker {
         slot: usize,
         message: Arc<Message>,
     ) -> Result<Taken, Verdict> {
-        match self.check_duplicate(at, slot, &message.envelope) {
+        match self.check_duplicate(at, slot, &message.envelope, &mut 0) {
             Ok(()) => self.enqueue_new(now, at, slot, message),
             Err(Verdict::Duplicate) => Ok(Taken::Duplicate),
             Err(verdict) => Err(verdict),

@@ -188,7 +188,7 @@ impl Broker {
         self.bytes -= staged.bytes;
         let mut fault = None;
         if !fail {
-            fault = self.decide_discharge(conn, &staged).err();
+            fault = self.decide_discharge(now.clock(), conn, &staged).err();
             if fault.is_none() {
                 self.apply_discharge(now, conn, staged);
             }
@@ -206,7 +206,7 @@ impl Broker {
     }
 
     /// Whether all parts of a transaction can take effect.
-    fn decide_discharge(&self, conn: usize, txn: &Txn) -> Result<(), Refusal> {
+    fn decide_discharge(&mut self, at: Clock, conn: usize, txn: &Txn) -> Result<(), Refusal> {
         if let Some(fault) = &txn.fault {
             return Err(fault.clone());
         }
@@ -219,6 +219,7 @@ impl Broker {
         }
         let mut more: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         let mut is_stored = false;
+        let mut keys = 0;
         for work in &txn.work {
             match work {
                 Work::Publish { queues, message } => {
@@ -234,6 +235,17 @@ impl Broker {
                         *len += 1;
                         *bytes = bytes.saturating_add(message.payload.len() as u64);
                         is_stored |= self.queues[queue.slot].keeps(&message.envelope);
+                        let (slot, envelope) = (queue.slot, &message.envelope);
+                        if let Err(Verdict::Rejected(reason)) =
+                            self.check_duplicate(at, slot, envelope, &mut keys)
+                        {
+                            let text = "the key of one of its messages cannot be kept: it is too \
+                                long, or there are as many as the broker knows (dedup_keys_max)";
+                            return Err(Refusal {
+                                reason,
+                                text: text.to_owned(),
+                            });
+                        }
                     }
                 }
                 Work::Settle {
@@ -285,7 +297,8 @@ impl Broker {
                     message,
                 } => {
                     queues.retain(|to| {
-                        let checked = self.check_duplicate(at, to.slot, &message.envelope);
+                        let envelope = &message.envelope;
+                        let checked = self.check_duplicate(at, to.slot, envelope, &mut 0);
                         checked != Err(Verdict::Duplicate)
                     });
                     self.publisher = Some(self.conns.conn(conn).id);

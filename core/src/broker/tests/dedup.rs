@@ -6,7 +6,7 @@ use super::harness::*;
 use crate::broker::{BrokerConfig, Limits, Overflow, QueueSpec};
 use crate::route::{BindingSpec, ExchangeKind, ExchangeSpec};
 use crate::store::Op;
-use crate::vocab::{Address, Envelope, Reason, Verdict, Wishes};
+use crate::vocab::{Address, Command, Envelope, Notice, Reason, Ticket, TxnId, Verdict, Wishes};
 
 fn keyed(key: &str, envelope: Envelope) -> Envelope {
     let wishes = Wishes {
@@ -196,6 +196,62 @@ fn keys_are_bounded_and_forgotten_in_time() {
     assert_eq!(send(&mut rig, "d"), Verdict::Accepted);
     rig.broker.delete_queue(rig.now, "q").expect("it is there");
     assert_eq!(rig.broker.dedup_keys(), 0);
+}
+
+/// What is decided together counts together: many queues, and many parts of a transaction.
+#[test]
+fn keys_are_bounded_by_whichever_way_they_come() {
+    let bind = |queue| BindingSpec::to_queue("amq.fanout", queue, "");
+    let limited = |keys_max| {
+        let mut rig = Rig::new(BrokerConfig {
+            limits: Limits {
+                dedup_keys_max: keys_max,
+                ..Limits::default()
+            },
+            bindings: vec![bind("q"), bind("r")],
+            ..config(["q", "r"].map(|name| QueueSpec {
+                dedup_window_ms: 1_000,
+                ..lossy(name)
+            }))
+        });
+        let name = "amq.fanout".to_owned();
+        rig.produce(A, P, Address::Exchange { name, key: None });
+        rig.told(A);
+        rig
+    };
+    let full = Verdict::Rejected(Reason::LimitExceeded);
+    let mut rig = limited(3);
+    assert_eq!(send(&mut rig, "a"), Verdict::Accepted);
+    assert_eq!(send(&mut rig, "b"), full, "one of two keys has room");
+    assert_eq!(rig.broker.dedup_keys(), 2);
+
+    for (keys_max, fault) in [(3, Some(Reason::LimitExceeded)), (4, None)] {
+        let mut rig = limited(keys_max);
+        for (ticket, key) in ["a", "b"].into_iter().enumerate() {
+            let stage = Command::Stage {
+                port: P,
+                ticket: Ticket(ticket as u64),
+                txn: TxnId(1),
+                message: message(key, keyed(key, durable())),
+            };
+            rig.command(A, stage);
+        }
+        let discharge = Command::Discharge {
+            txn: TxnId(1),
+            fail: false,
+        };
+        rig.command(A, discharge);
+        let faults = rig.told(A).into_iter().filter_map(|notice| match notice {
+            Notice::Discharged { fault, .. } => Some(fault.map(|fault| fault.reason)),
+            _ => None,
+        });
+        assert_eq!(faults.collect::<Vec<_>>(), [fault]);
+        let known = if fault.is_none() { 4 } else { 0 };
+        assert_eq!(
+            (rig.broker.dedup_keys(), messages(&rig, "q")),
+            (known, known / 2)
+        );
+    }
 }
 
 #[test]
