@@ -2,18 +2,20 @@
 //!
 //! A rule goes to the faces of a queue's producers, which check messages before they publish them and say which rule
 //! they checked. The broker compares that number with the queue's: it checks itself what came with another one, be it
-//! through an exchange or because the rule changed meanwhile. So nothing gets into a queue that does not keep its rule.
+//! through an exchange, in a transaction that was staged before, by an operator's move, or because the rule changed
+//! meanwhile. So nothing is published into a queue that does not keep its rule. Dead letters are let in as they are: they
+//! have nowhere else to go.
 
 use std::sync::Arc;
 
 use super::conn::PortKind;
 use super::routing::Route;
-use super::{Broker, Now};
+use super::{Broker, Now, quoted};
 use crate::schema::{
     Candidate, Registration, Registry, Rule, SchemaMode, SchemaRefused, SchemaVersion, is_exempt,
 };
 use crate::store::Op;
-use crate::vocab::{Message, Notice, Port, RuleId, Verdict};
+use crate::vocab::{Message, Notice, Port, Reason, Refusal, RuleId, Verdict};
 
 /// What a subject's name ends with that has the schema of the answers to calls.
 const REPLY: &str = ".reply";
@@ -153,6 +155,28 @@ impl Broker {
                 .iter()
                 .try_for_each(|to| vet_for(self.queues[to.slot].rule.as_ref(), vetted, message)),
         }
+    }
+
+    /// Whether a queue takes a message that was found to keep its rule when that was one before `rules_before`.
+    pub(super) fn vet_anew(
+        &self,
+        slot: usize,
+        rules_before: RuleId,
+        message: &Message,
+    ) -> Result<(), Refusal> {
+        if self.next_rule == rules_before.0 {
+            return Ok(());
+        }
+        // A queue for groups alone is not on the way itself, and they have what it takes.
+        let source = self.source_of_group(slot);
+        let queue = &self.queues[source.map_or(slot, |(source, _)| source)];
+        let rule = queue.rule.as_ref();
+        let rule = rule.filter(|rule| rule.id.0 >= rules_before.0);
+        rule.map_or(Ok(()), |rule| rule.check_message(message))
+            .map_err(|unfit| Refusal {
+                reason: Reason::Undecodable,
+                text: format!("the queue {}: {unfit}", quoted(&queue.spec.name)),
+            })
     }
 }
 

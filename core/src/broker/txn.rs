@@ -30,6 +30,8 @@ enum Work {
     Publish {
         queues: SmallVec<[QueueRef; 1]>,
         message: Arc<Message>,
+        /// Which rules of the queues it was found to keep: those before this one.
+        rules_before: RuleId,
     },
     Settle {
         port: Port,
@@ -140,7 +142,12 @@ impl Broker {
         let txn = self.txns.entry(key).or_default();
         txn.bytes += cost;
         self.bytes += cost;
-        txn.work.push(Work::Publish { queues, message });
+        let rules_before = RuleId(self.next_rule);
+        txn.work.push(Work::Publish {
+            queues,
+            message,
+            rules_before,
+        });
         Verdict::Accepted
     }
 
@@ -222,7 +229,11 @@ impl Broker {
         let mut keys = 0;
         for work in &txn.work {
             match work {
-                Work::Publish { queues, message } => {
+                Work::Publish {
+                    queues,
+                    message,
+                    rules_before,
+                } => {
                     for queue in queues {
                         if !self.is_queue(queue.slot, queue.id) {
                             let text = "a queue of one of its messages was deleted".to_owned();
@@ -231,6 +242,7 @@ impl Broker {
                                 text,
                             });
                         }
+                        self.vet_anew(queue.slot, *rules_before, message)?;
                         let (len, bytes) = more.entry(queue.slot).or_default();
                         *len += 1;
                         *bytes = bytes.saturating_add(message.payload.len() as u64);
@@ -295,6 +307,7 @@ impl Broker {
                 Work::Publish {
                     mut queues,
                     message,
+                    ..
                 } => {
                     queues.retain(|to| {
                         let envelope = &message.envelope;

@@ -10,7 +10,7 @@ use super::{Asker, Done};
 use crate::admin::{Peeked, Reply, Why};
 use crate::queue::{Clock, Entry, NEVER_MS, READ_SHARE, Span};
 use crate::store::Fetch;
-use crate::vocab::{Message, QueueId, Reason, Refusal, Seq};
+use crate::vocab::{Message, QueueId, Reason, Refusal, RuleId, Seq};
 
 /// Messages that one turn touches for one job.
 const SLICE_LEN: usize = 1_000;
@@ -64,6 +64,8 @@ struct Job {
     asked: Option<Span>,
     /// Bodies that came.
     bodies: VecDeque<(u64, Arc<Message>)>,
+    /// Why the first message stayed where it was that the other queue's schema does not let in.
+    unfit: Option<Refusal>,
 }
 
 /// All jobs.
@@ -120,6 +122,7 @@ impl Broker {
             bytes: 0,
             asked: None,
             bodies: VecDeque::new(),
+            unfit: None,
         };
         let id = self.jobs.next;
         self.jobs.next += 1;
@@ -276,6 +279,11 @@ impl Broker {
             job.from = seq + 1;
             return Step::Next;
         };
+        if let Err(unfit) = self.vet_anew(target, RuleId::NONE, &message) {
+            job.unfit.get_or_insert(unfit);
+            job.from = seq + 1;
+            return Step::Next;
+        }
         if !self.takes_moved(target, &entry) {
             return Step::End;
         }
@@ -333,6 +341,9 @@ impl Broker {
             Work::Purge => (Reply::Purged { messages: job.done }, true),
             Work::Move { .. } if job.done == 0 && job.left > 0 && self.is_stuck(&job) => {
                 (Reply::Refused(no_room()), false)
+            }
+            Work::Move { .. } if job.done == 0 && job.unfit.is_some() => {
+                (job.unfit.map_or_else(gone, Reply::Refused), false)
             }
             Work::Move { .. } => {
                 let moved = job.done;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::harness::*;
 use crate::admin::{PublishTo, Reply, Request};
-use crate::broker::QueueSpec;
+use crate::broker::{GroupSpec, QueueSpec};
 use crate::route::BindingSpec;
 use crate::schema::{Candidate, Schema, SchemaMode, Source, Unfit};
 use crate::store::Op;
@@ -230,21 +230,82 @@ fn a_transaction_with_a_message_that_does_not_fit_can_only_be_rolled_back() {
     rig.told(A);
     let txn = TxnId(1);
     for (ticket, body) in [(0, RIGHT), (1, WRONG)] {
-        let stage = Command::Stage {
-            port: P,
-            ticket: Ticket(ticket),
-            txn,
-            message: with(body),
-        };
-        rig.command(A, stage);
+        stage(&mut rig, txn, ticket, body);
     }
     let verdicts: Vec<_> = rig.verdicts(A).into_iter().map(|told| told.2).collect();
     assert_eq!(verdicts, [Verdict::Accepted, mismatch()]);
+    assert_eq!(discharge(&mut rig, txn), Some(Reason::Undecodable));
+}
+
+fn stage(rig: &mut Rig, txn: TxnId, ticket: u64, body: &[u8]) {
+    let stage = Command::Stage {
+        port: P,
+        ticket: Ticket(ticket),
+        txn,
+        message: with(body),
+    };
+    rig.command(A, stage);
+}
+
+/// Discharges a transaction; what went wrong, if anything.
+fn discharge(rig: &mut Rig, txn: TxnId) -> Option<Reason> {
+    rig.told(A);
     rig.command(A, Command::Discharge { txn, fail: false });
     let told = rig.told(A);
+    let [Notice::Discharged { fault, .. }] = &told[..] else {
+        panic!("{told:?}");
+    };
+    fault.as_ref().map(|fault| fault.reason)
+}
+
+#[test]
+fn a_transaction_keeps_the_rule_of_its_discharge() {
+    let groups_only = QueueSpec {
+        groups_only: true,
+        ..lossy("r")
+    };
+    for (queue, group) in [("q", None), ("r", Some("g"))] {
+        let mut rig = Rig::new(config([lossy("q"), groups_only.clone()]));
+        if let Some(group) = group {
+            let (queue, name) = (queue.to_owned(), group.to_owned());
+            let group = GroupSpec { queue, name };
+            rig.broker.declare_group(&group).expect("a group");
+        }
+        rig.produce(A, P, named(queue));
+        for (number, body) in [WRONG, RIGHT].into_iter().enumerate() {
+            stage(&mut rig, TxnId(number as u64), number as u64, body);
+        }
+        register(&mut rig, queue);
+        let faults = [0, 1].map(|txn| discharge(&mut rig, TxnId(txn)));
+        assert_eq!(faults, [Some(Reason::Undecodable), None], "{queue}");
+        // The rule of another queue changes nothing.
+        stage(&mut rig, TxnId(2), 2, RIGHT);
+        register(&mut rig, "x");
+        assert_eq!(discharge(&mut rig, TxnId(2)), None, "{queue}");
+    }
+}
+
+#[test]
+fn a_move_leaves_where_it_is_what_the_other_queue_would_not_take() {
+    let mut rig = Rig::new(config([lossy("from"), lossy("to")]));
+    rig.produce(A, P, named("from"));
+    rig.told(A);
+    for (ticket, body) in [WRONG, RIGHT].into_iter().enumerate() {
+        publish(&mut rig, ticket as u64, RuleId::NONE, body);
+    }
+    register(&mut rig, "to");
+    let request = Request::Move {
+        queue: "from".into(),
+        to: Some("to".into()),
+        only_from: None,
+        limit: 10,
+    };
+    assert_eq!(
+        rig.manage(request.clone()),
+        Reply::Moved { moved: 1, left: 1 }
+    );
     assert!(
-        matches!(&told[..], [Notice::Discharged { fault: Some(fault), .. }] if fault.reason == Reason::Undecodable),
-        "{told:?}"
+        matches!(rig.manage(request), Reply::Refused(refusal) if refusal.reason == Reason::Undecodable)
     );
 }
 
