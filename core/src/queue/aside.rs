@@ -7,7 +7,7 @@
 //! its body came back, and the broker asks for those only as fast as its consumers take. So a million messages that
 //! wait for tomorrow cost their entries in the index and two places in the sets below, some hundred bytes each.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::{Backlog, Clock, Missing, NEVER_MS, Share, Span};
@@ -40,13 +40,13 @@ pub(crate) enum Why {
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Aside {
-    /// All of them.
-    seqs: BTreeSet<u64>,
+    /// All of them, and when those that are early are due, monotonic milliseconds; 0 for the others.
+    seqs: BTreeMap<u64, u64>,
     /// Payload bytes of all of them.
     pub(super) bytes: usize,
     /// How many of them have their bodies only in the store.
     pub(super) away: usize,
-    /// When those that are early are due, monotonic milliseconds. Some may have left.
+    /// The same moments in their order. Some may have left.
     due: BTreeSet<(u64, u64)>,
     /// Those that have bodies which the store keeps, with their lengths, in the order in which they came. Some may have left.
     bodies: VecDeque<(u64, u32)>,
@@ -59,6 +59,13 @@ pub(super) struct Aside {
     noted: Vec<(u64, Delay, i64)>,
 }
 
+impl Aside {
+    fn note_due(&mut self, seq: u64, due_ms: u64) {
+        self.seqs.insert(seq, due_ms);
+        self.due.insert((due_ms, seq));
+    }
+}
+
 impl Backlog {
     /// How many messages wait out of turn.
     pub(super) fn aside_len(&self) -> usize {
@@ -66,7 +73,7 @@ impl Backlog {
     }
 
     pub(super) fn first_aside(&self) -> Option<u64> {
-        self.aside.seqs.first().copied()
+        self.aside.seqs.keys().next().copied()
     }
 
     /// Takes a waiting message out of turn.
@@ -78,7 +85,7 @@ impl Backlog {
         let (rank, len, is_away) = (entry.rank, entry.payload_len, entry.is_away());
         let can_leave = entry.is_durable && !is_away;
         self.leave_waiting(seq, rank);
-        self.aside.seqs.insert(seq);
+        self.aside.seqs.insert(seq, 0);
         self.aside.bytes += len as usize;
         if is_away {
             self.away -= 1;
@@ -112,8 +119,14 @@ impl Backlog {
             .entry(seq)
             .is_some_and(|entry| entry.why == Why::Early)
         {
-            self.aside.due.insert((due_ms, seq));
+            self.aside.note_due(seq, due_ms);
         }
+    }
+
+    /// When an early message is due.
+    pub(crate) fn due_of(&self, seq: u64) -> Option<u64> {
+        let due_ms = self.aside.seqs.get(&seq).copied();
+        due_ms.filter(|due_ms| *due_ms > 0)
     }
 
     /// When the first of the early messages is due, perhaps.
@@ -148,6 +161,7 @@ impl Backlog {
         };
         if entry.is_away() {
             entry.why = Why::Body;
+            self.aside.seqs.insert(seq, 0);
             self.aside.wanted.insert(seq);
             return false;
         }
@@ -167,7 +181,7 @@ impl Backlog {
         self.aside.away -= usize::from(is_away);
         if self.aside.due.len() > 2 * self.aside.seqs.len() + STALE_MAX {
             let seqs = &self.aside.seqs;
-            self.aside.due.retain(|(_, seq)| seqs.contains(seq));
+            self.aside.due.retain(|(_, seq)| seqs.contains_key(seq));
         }
     }
 
@@ -265,9 +279,8 @@ impl Backlog {
             };
             let left_ms = delay.left_ms(arrived_at_ms, at.wall_ms);
             if left_ms > 0 {
-                self.aside
-                    .due
-                    .insert((mono_ms_up.saturating_add(left_ms), seq));
+                let due_ms = mono_ms_up.saturating_add(left_ms);
+                self.aside.note_due(seq, due_ms);
                 continue;
             }
             if !entry.is_away() {

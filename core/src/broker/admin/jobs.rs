@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::super::{Action, Broker, Now};
 use super::{Asker, Done};
 use crate::admin::{Peeked, Reply, Why};
 use crate::queue::{Clock, Entry, NEVER_MS, READ_SHARE, Span};
 use crate::store::Fetch;
-use crate::vocab::{Message, QueueId, Reason, Refusal, RuleId, Seq};
+use crate::vocab::{Delay, Message, QueueId, Reason, Refusal, RuleId, Seq};
 
 /// Messages that one turn touches for one job.
 const SLICE_LEN: usize = 1_000;
@@ -279,30 +281,37 @@ impl Broker {
             job.from = seq + 1;
             return Step::Next;
         };
+        let mut targets = SmallVec::from_buf([target]);
+        self.with_groups_of(&mut targets);
+        // A group of the other queue may be where it is.
+        targets.retain(|target| *target != slot);
         if let Err(unfit) = self.vet_anew(target, RuleId::NONE, &message) {
             job.unfit.get_or_insert(unfit);
             job.from = seq + 1;
             return Step::Next;
         }
-        if !self.takes_moved(target, &entry) {
+        if targets.is_empty() || !self.takes_moved(&targets, &message) {
             return Step::End;
         }
-        self.relocate(at, slot, seq, target, entry);
+        self.relocate(at, slot, seq, &targets, entry);
         job.take(seq);
         Step::Next
     }
 
-    /// Whether a queue has room for a message of another one.
-    fn takes_moved(&self, slot: usize, entry: &Entry) -> bool {
-        let message = entry.body();
-        let is_stored = self.queues[slot].is_durable && message.envelope.durable;
-        self.queues[slot].takes(message.payload.len())
-            && self.bytes.saturating_add(message.cost()) <= self.config.limits.memory_max_bytes
-            && !(is_stored && self.is_disk_short)
+    /// Whether queues have room for a message of another one.
+    fn takes_moved(&self, targets: &[usize], message: &Message) -> bool {
+        let keeps = |slot: &usize| self.queues[*slot].keeps(&message.envelope);
+        let cost = message.cost().saturating_mul(targets.len());
+        targets
+            .iter()
+            .all(|slot| self.queues[*slot].takes(message.payload.len()))
+            && self.bytes.saturating_add(cost) <= self.config.limits.memory_max_bytes
+            && !(self.is_disk_short && targets.iter().any(keeps))
     }
 
-    /// Takes a message out of its queue and lays it into another, in one batch.
-    fn relocate(&mut self, at: Clock, slot: usize, seq: u64, target: usize, copy: Entry) {
+    /// Takes a message out of its queue and lays it into others, in one batch. What is left of its times goes along.
+    fn relocate(&mut self, at: Clock, slot: usize, seq: u64, targets: &[usize], copy: Entry) {
+        let due_ms = self.queues[slot].backlog.due_of(seq);
         if self.remove_entry(slot, seq).is_none() {
             return;
         }
@@ -311,12 +320,18 @@ impl Broker {
         envelope.delivery_count = 0;
         envelope.ttl_ms = (copy.expires_ms != NEVER_MS)
             .then(|| copy.expires_ms.saturating_sub(at.mono_ms).max(1));
+        if let Some(mut wishes) = envelope.wishes.take() {
+            // The moment was rounded up when it came.
+            let left_ms = due_ms.map(|due_ms| due_ms.saturating_sub(at.mono_ms + 1).max(1));
+            wishes.delay = left_ms.filter(|_| wishes.delay.is_some()).map(Delay::For);
+            envelope.wishes = wishes.some();
+        }
         let message = Message {
             envelope,
             format: body.format,
             payload: body.payload.clone(),
         };
-        self.lay(at, &[target], &message.share(), &copy);
+        self.lay(at, targets, &message.share(), &copy);
     }
 
     fn end_job(&mut self, _now: Now, job: Job) {

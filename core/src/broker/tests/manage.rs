@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::harness::*;
 use crate::admin::{Definitions, PublishTo, Reply, Request};
-use crate::broker::{Paging, QueueSpec};
+use crate::broker::{BrokerConfig, GroupSpec, Paging, QueueSpec};
 use crate::route::{BindingSpec, ExchangeKind, ExchangeSpec};
 use crate::store::Op;
-use crate::vocab::{Outcome, Reason};
+use crate::vocab::{Address, Delay, Envelope, Outcome, Reason, Wishes};
 
 fn peek(rig: &mut Rig, queue: &str, from: u64, limit: usize) -> Vec<(u64, String)> {
     let queue = queue.to_owned();
@@ -180,6 +180,87 @@ fn a_move_leaves_each_message_in_one_place_by_one_batch() {
         limit: 1,
     };
     assert_eq!(refused(rig.manage(to_itself)), Reason::Invalid);
+}
+
+#[test]
+fn a_move_reaches_the_groups_of_the_other_queue_or_nobody() {
+    let to = QueueSpec {
+        groups_only: true,
+        max_length: Some(2),
+        ..lossy("to")
+    };
+    let group = |name: &str| GroupSpec {
+        queue: "to".into(),
+        name: name.into(),
+    };
+    let mut rig = Rig::new(BrokerConfig {
+        groups: vec![group("g"), group("h")],
+        ..config([lossy("from"), to])
+    });
+    rig.produce(A, P, named("from"));
+    for _ in 0..3 {
+        rig.publish(A, P, message("m", durable()));
+    }
+    let request = Request::Move {
+        queue: "from".into(),
+        to: Some("to".into()),
+        only_from: None,
+        limit: 1,
+    };
+    let waiting = |rig: &Rig| {
+        ["from", "to", "amq.group-to.g", "amq.group-to.h"]
+            .map(|name| rig.broker.queue_counters(name).map_or(0, |q| q.waiting))
+    };
+    assert_eq!(moved(rig.manage(request.clone())), (1, 2));
+    assert_eq!(waiting(&rig), [2, 0, 1, 1]);
+    // One group without room keeps it from all of them.
+    let member = Address::Group {
+        queue: "to".into(),
+        name: "g".into(),
+        may_make_queue: false,
+    };
+    rig.consume(B, C, consumer(member));
+    rig.permit(B, C, 1);
+    rig.settle(B, C, 0, 0, Outcome::Accepted);
+    assert_eq!(moved(rig.manage(request.clone())), (1, 1));
+    assert_eq!(refused(rig.manage(request)), Reason::LimitExceeded);
+    assert_eq!(waiting(&rig), [1, 0, 1, 2]);
+}
+
+#[test]
+fn a_moved_message_waits_for_the_rest_of_its_delay_and_not_again() {
+    let mut rig = Rig::new(config([lossy("from"), lossy("to")]));
+    rig.produce(A, P, named("from"));
+    let delayed = |delay_ms| {
+        let wishes = Wishes {
+            delay: Some(Delay::For(delay_ms)),
+            dedup_id: None,
+        };
+        Envelope {
+            wishes: wishes.some(),
+            ..durable()
+        }
+    };
+    rig.publish(A, P, message("early", delayed(10_000)));
+    rig.publish(A, P, message("due", delayed(1_000)));
+    rig.sleep_ms(4_000);
+    rig.run_timers();
+    let request = Request::Move {
+        queue: "from".into(),
+        to: Some("to".into()),
+        only_from: None,
+        limit: 10,
+    };
+    assert_eq!(moved(rig.manage(request)), (2, 0));
+    rig.consume(B, C, consumer(named("to")));
+    rig.permit(B, C, 10);
+    assert_eq!(rig.texts(B, C), ["due"]);
+    rig.sleep_ms(5_999);
+    rig.run_timers();
+    assert!(rig.texts(B, C).is_empty());
+    rig.sleep_ms(2);
+    rig.run_timers();
+    assert_eq!(rig.texts(B, C), ["early"]);
 }
 
 #[test]
