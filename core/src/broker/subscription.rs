@@ -97,30 +97,19 @@ impl Broker {
             queue: Some(name.clone()),
             ..binding
         };
-        let found = match self.queue_names.get(name.as_str()).copied() {
-            Some(slot) => self.resume(at, slot, spec, &binding)?,
-            None => None,
-        };
-        self.exchanges.decide_bind(&binding)?;
-        let slot = match found {
-            Some(slot) => slot,
+        let known = self.queue_names.get(name.as_str()).copied();
+        let slot = match known {
+            Some(slot) if self.resumes(slot, spec, &binding)? => {
+                self.exchanges.decide_bind(&binding)?;
+                self.bind_slot(binding, Some(slot));
+                slot
+            }
+            Some(slot) => self.replace(at, slot, spec, id, binding)?,
             None => {
-                let mut queue = QueueSpec {
-                    name,
-                    durable: spec.is_durable(),
-                    exclusive: false,
-                    auto_delete: !spec.is_kept(),
-                    ..self.config.auto_create_spec.clone()
-                };
-                if !spec.is_kept() {
-                    // Nobody would look for the dead letters of a queue that goes with its link.
-                    queue.failure_policy = FailurePolicy::Drop;
-                    queue.max_deliveries = 0;
-                }
-                self.make_queue(queue, None)?
+                self.exchanges.decide_bind(&binding)?;
+                self.make_subscription(spec, binding)?
             }
         };
-        self.bind_slot(binding, Some(slot));
         let opened = ConsumerOpened {
             kind: NodeKind::Exchange,
             name: exchange.to_owned(),
@@ -129,6 +118,57 @@ impl Broker {
             next: None,
         };
         Ok((slot, opened, Some(held)))
+    }
+
+    /// Makes the queue of a subscription and binds it as was decided.
+    fn make_subscription(
+        &mut self,
+        spec: &SubscriptionSpec,
+        binding: BindingSpec,
+    ) -> Result<usize, Refusal> {
+        let mut queue = QueueSpec {
+            name: binding.queue.clone().unwrap_or_default(),
+            durable: spec.is_durable(),
+            exclusive: false,
+            auto_delete: !spec.is_kept(),
+            ..self.config.auto_create_spec.clone()
+        };
+        if !spec.is_kept() {
+            // Nobody would look for the dead letters of a queue that goes with its link.
+            queue.failure_policy = FailurePolicy::Drop;
+            queue.max_deliveries = 0;
+        }
+        let slot = self.make_queue(queue, None)?;
+        self.bind_slot(binding, Some(slot));
+        Ok(slot)
+    }
+
+    /// A subscription takes the place of one whose queue is there: what can be refused is refused before that goes.
+    fn replace(
+        &mut self,
+        at: Clock,
+        old: usize,
+        spec: &SubscriptionSpec,
+        exchange: Option<ExchangeId>,
+        binding: BindingSpec,
+    ) -> Result<usize, Refusal> {
+        let frees_binding = self
+            .exchanges
+            .bindings_to(self.queues[old].id)
+            .next()
+            .is_some();
+        if let Err(refusal) = self.exchanges.decide_bind(&binding)
+            && !(refusal.reason == Reason::LimitExceeded && frees_binding)
+        {
+            return Err(refusal);
+        }
+        // It may be the last binding of an exchange that goes with it, and the new one leads from there as well.
+        self.exchanges.hold(exchange);
+        self.delete_slot(at, old);
+        let made = self.make_subscription(spec, binding);
+        let removed = self.exchanges.release();
+        self.note_removed(at, &removed);
+        made
     }
 
     /// The binding of a subscription, still without its queue.
@@ -167,15 +207,14 @@ impl Broker {
         })
     }
 
-    /// The queue of a subscription that is there, if it goes on. One of another kind or with another binding is replaced,
-    /// which is what asking for it anew means, unless somebody reads it.
-    fn resume(
-        &mut self,
-        at: Clock,
+    /// Whether a subscription that is there goes on. One of another kind or with another binding is replaced, which is
+    /// what asking for it anew means, unless somebody reads it.
+    fn resumes(
+        &self,
         slot: usize,
         spec: &SubscriptionSpec,
         binding: &BindingSpec,
-    ) -> Result<Option<usize>, Refusal> {
+    ) -> Result<bool, Refusal> {
         let queue = &self.queues[slot];
         let locked = |why: &str| {
             let text = format!("the subscription {} {why}", quoted(&queue.spec.name));
@@ -201,12 +240,8 @@ impl Broker {
             && queue.is_durable == spec.is_durable()
             && queue.spec.auto_delete != spec.is_kept();
         match (is_alike, is_read) {
-            (true, _) => Ok(Some(slot)),
             (false, true) => locked("is in use with another exchange, key or durability"),
-            (false, false) => {
-                self.delete_slot(at, slot);
-                Ok(None)
-            }
+            (is_alike, _) => Ok(is_alike),
         }
     }
 

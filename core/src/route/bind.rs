@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::edges::{Edge, Target, remove_edge};
 use super::spec::not_found;
 use super::table::{Binding, Bound, Exchanges, Removed, Table, index};
-use super::{BindingSpec, Criteria, QueueRef};
+use super::{BindingSpec, Criteria, ExchangeId, QueueRef};
 use crate::planted::{Bug, is_planted};
 use crate::vocab::{QueueId, Reason, Refusal};
 
@@ -118,6 +118,23 @@ impl Exchanges {
         self.is_replaying = is_replaying;
     }
 
+    /// Lets an exchange stay although its last binding goes, until [`Exchanges::release`]: another one is to follow.
+    pub(crate) fn hold(&mut self, exchange: Option<ExchangeId>) {
+        self.held = exchange;
+    }
+
+    /// The exchange that was held goes after all, if it goes with its last binding and has none.
+    pub(crate) fn release(&mut self) -> Removed {
+        let mut removed = Removed::default();
+        if let Some(id) = self.held.take()
+            && self.spec(id).is_some_and(|spec| spec.auto_delete)
+            && self.exchanges[id.slot as usize].outgoing.is_empty()
+        {
+            self.remove_exchanges(vec![id.slot], &mut removed);
+        }
+        removed
+    }
+
     /// Takes a binding away, and its exchange if that goes with its last one. Nothing happens when there is none.
     pub fn apply_unbind(&mut self, spec: &BindingSpec) -> Removed {
         let mut removed = Removed::default();
@@ -198,6 +215,7 @@ impl Exchanges {
         let is_last = exchange.spec.auto_delete
             && exchange.outgoing.is_empty()
             && !self.is_replaying
+            && self.held.is_none_or(|held| held.slot != source)
             && !is_planted(Bug::AutoDeleteStays);
         removed.bindings.push((spec, is_durable));
         is_last.then_some(source)

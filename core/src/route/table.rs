@@ -134,6 +134,8 @@ pub struct Exchanges {
     pub(super) has_read_headers: bool,
     /// Nothing goes along with a last binding: what went is said by itself.
     pub(super) is_replaying: bool,
+    /// It stays although its last binding goes.
+    pub(super) held: Option<ExchangeId>,
 }
 
 pub(super) fn index(at: usize) -> u32 {
@@ -160,6 +162,7 @@ impl Exchanges {
             waiting: Vec::new(),
             has_read_headers: false,
             is_replaying: false,
+            held: None,
         };
         for (name, kind) in PREDECLARED {
             table.apply_declare(Arc::new(ExchangeSpec::new(name, kind)));

@@ -4,8 +4,9 @@ use bytes::Bytes;
 
 use super::exchanges::{exchange, keyed};
 use super::harness::*;
-use crate::broker::{BrokerConfig, Event};
-use crate::route::{ExchangeKind, ExchangeSpec};
+use crate::broker::{BrokerConfig, Event, Limits};
+use crate::route::{BINDING_KEY_LEN_MAX, ExchangeKind, ExchangeSpec};
+use crate::store::Op;
 use crate::vocab::{
     Address, Command, ConnId, ConsumerOpened, ConsumerSpec, ExpiryPolicy, LinkKey, NodeKind,
     Notice, Port, Reason, SubscriptionSpec, TerminusDurability,
@@ -277,4 +278,45 @@ fn a_receiver_is_told_when_its_exchange_goes_and_a_kept_subscription_stays() {
     open(&mut rig, B, D, spec).expect("it goes on with the new one");
     assert_eq!(rig.texts(B, D), ["1"]);
     assert_eq!(rig.broker.bindings().count(), 1);
+}
+
+#[test]
+fn a_subscription_that_changes_its_key_keeps_the_exchange_that_would_go_with_it() {
+    let spec = ExchangeSpec {
+        auto_delete: true,
+        ..ExchangeSpec::new("brief", ExchangeKind::Topic)
+    };
+    let mut rig = Rig::new(BrokerConfig {
+        exchanges: vec![spec],
+        limits: Limits {
+            bindings_max: 1,
+            ..Limits::default()
+        },
+        ..config([])
+    });
+    rig.produce(A, P, exchange("brief", None));
+    rig.told(A);
+    let spec = |key: &str| subscriber(of("client", "sub"), exchange("brief", Some(key)), KEPT);
+    open(&mut rig, B, C, spec("a.*")).expect("it opens");
+    close(&mut rig, B, C, false);
+    // What cannot be bound leaves the subscription as it is.
+    let long = "k".repeat(BINDING_KEY_LEN_MAX + 1);
+    assert_eq!(
+        open(&mut rig, B, C, spec(&long)).err(),
+        Some(Reason::Invalid)
+    );
+    say(&mut rig, "a.1");
+    open(&mut rig, B, C, spec("a.*")).expect("it opens");
+    assert_eq!(rig.texts(B, C), ["a.1"]);
+    close(&mut rig, B, C, false);
+    open(&mut rig, B, C, spec("b.*")).expect("the exchange is still there");
+    say(&mut rig, "b.1");
+    assert_eq!(rig.texts(B, C), ["b.1"]);
+    let stored: Vec<&Op> = rig.log.iter().flat_map(|batch| &batch.ops).collect();
+    let is_deleted = |op: &&&Op| matches!(op, Op::ExchangeDeleted { .. });
+    assert_eq!(stored.iter().filter(is_deleted).count(), 0);
+    // With its last subscription it goes.
+    close(&mut rig, B, C, true);
+    assert_eq!(queues(&rig), 0);
+    assert!(!rig.broker.exchanges().any(|spec| spec.name == "brief"));
 }
