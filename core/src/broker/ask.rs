@@ -2,7 +2,9 @@
 //!
 //! What changes something is answered when the change is safe, as every other confirmation.
 
+use super::admin::Asker;
 use super::{Broker, Now, QueueSpec, quoted};
+use crate::admin::Request;
 use crate::vocab::{Answer, Ask, AskId, Notice, QueueNumbers, Reason, Refusal};
 
 impl Broker {
@@ -18,12 +20,11 @@ impl Broker {
                 if_unused,
                 if_empty,
             } => self.ask_delete(now, conn, &name, if_unused, if_empty),
-            Ask::Purge { name } => self
-                .find_queue(conn, &name)
-                .and_then(|_| self.purge_queue(&name))
-                .map(|messages| Answer::Purged {
-                    messages: messages as u64,
-                }),
+            Ask::Purge { name } => {
+                // The answer comes when all of it is done.
+                let asker = Asker::Ask(conn, self.conns.conn(conn).id, id);
+                return self.manage(now, asker, Request::Purge { name });
+            }
             Ask::StoreOffset {
                 name,
                 reader,
@@ -48,7 +49,6 @@ impl Broker {
             answer,
             Answer::Declared { is_new: true, .. }
                 | Answer::Deleted { .. }
-                | Answer::Purged { .. }
                 | Answer::SchemaRegistered(_)
                 | Answer::OffsetStored { .. }
         );

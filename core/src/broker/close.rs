@@ -205,7 +205,8 @@ impl Broker {
         queue.backlog.len()
     }
 
-    /// Removes the messages that no consumer has; returns how many.
+    /// Removes the messages that no consumer has; returns how many. All at once, for embedders that have the time:
+    /// [`crate::admin::Request::Purge`] goes in slices.
     ///
     /// # Errors
     /// `NotFound` when there is no such queue.

@@ -18,7 +18,7 @@ pub(super) use jobs::Jobs;
 use super::{Broker, Now, quoted};
 use crate::admin::{Reply, Request};
 use crate::schema::Candidate;
-use crate::vocab::{ConnId, Notice, Reason, Refusal};
+use crate::vocab::{Answer, AskId, ConnId, Notice, Reason, Refusal};
 
 /// Who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(super) enum Asker {
     Driver(u64),
     /// A connection by slot and id, under its number.
     Conn(usize, ConnId, u64),
+    /// A connection by slot and id, with an `Ask` under its number.
+    Ask(usize, ConnId, AskId),
 }
 
 impl Asker {
@@ -34,7 +36,7 @@ impl Asker {
     fn conn(self) -> Option<ConnId> {
         match self {
             Self::Driver(_) => None,
-            Self::Conn(_, id, _) => Some(id),
+            Self::Conn(_, id, _) | Self::Ask(_, id, _) => Some(id),
         }
     }
 }
@@ -164,21 +166,31 @@ impl Broker {
 
     /// Tells the answer; when something changed, not before that is safe.
     pub(super) fn answer(&mut self, asker: Asker, reply: Reply, is_change: bool) {
-        match asker {
-            Asker::Driver(ticket) if is_change => self.gate.reply_when_safe(ticket, reply),
-            Asker::Driver(ticket) => self.gate.reply(ticket, reply),
-            Asker::Conn(slot, id, ticket) => {
-                if !self.conns.is_at(slot, id) {
-                    return;
-                }
-                let reply = Box::new(reply);
-                let notice = Notice::Managed { ticket, reply };
-                if is_change {
-                    self.gate.tell_when_safe(slot, &mut self.conns, notice);
-                } else {
-                    self.conns.tell(slot, notice);
-                }
+        let (slot, id, notice) = match asker {
+            Asker::Driver(ticket) if is_change => {
+                return self.gate.reply_when_safe(ticket, reply);
             }
+            Asker::Driver(ticket) => return self.gate.reply(ticket, reply),
+            Asker::Conn(slot, id, ticket) => {
+                let reply = Box::new(reply);
+                (slot, id, Notice::Managed { ticket, reply })
+            }
+            Asker::Ask(slot, conn, id) => {
+                let answer = Box::new(match reply {
+                    Reply::Purged { messages } => Answer::Purged { messages },
+                    Reply::Refused(refusal) => Answer::Refused(refusal),
+                    other => unreachable!("a purge is not answered with {other:?}"),
+                });
+                (slot, conn, Notice::Answered { id, answer })
+            }
+        };
+        if !self.conns.is_at(slot, id) {
+            return;
+        }
+        if is_change {
+            self.gate.tell_when_safe(slot, &mut self.conns, notice);
+        } else {
+            self.conns.tell(slot, notice);
         }
     }
 

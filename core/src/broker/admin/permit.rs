@@ -14,7 +14,7 @@ use crate::vocab::{Reason, Refusal};
 pub(super) fn check(asker: Asker, request: &Request) -> Result<(), Refusal> {
     let is_permitted = match asker {
         Asker::Driver(_) => true,
-        Asker::Conn(..) => is_for_connections(request),
+        Asker::Conn(..) | Asker::Ask(..) => is_for_connections(request),
     };
     if is_permitted {
         return Ok(());

@@ -97,6 +97,36 @@ fn numbers_and_lists_are_sorted_by_name() {
     assert_eq!(refusal.reason, Reason::NotFound);
 }
 
+/// A long queue is purged in slices, between which the broker serves others; what comes meanwhile stays.
+#[test]
+fn a_purge_goes_in_slices_and_is_answered_when_all_is_done() {
+    let mut rig = Rig::with_q();
+    rig.produce(A, P, named("q"));
+    for _ in 0..2_500 {
+        rig.publish(A, P, message("m", durable()));
+    }
+    rig.told(A);
+    let answer = ask(&mut rig, 3, Ask::Purge { name: "q".into() });
+    assert_eq!(answer, None);
+    let waiting = |rig: &Rig| rig.broker.queue_counters("q").map(|q| q.waiting);
+    assert_eq!(waiting(&rig), Some(1_500));
+    rig.publish(A, P, message("late", durable()));
+    rig.told(A);
+    rig.run_timers();
+    let told = rig.told(A);
+    assert!(
+        matches!(&told[..], [Notice::Answered { id: AskId(3), answer }]
+            if **answer == Answer::Purged { messages: 2_500 }),
+        "{told:?}"
+    );
+    assert_eq!(waiting(&rig), Some(1));
+    let refused = ask(&mut rig, 4, Ask::Purge { name: "x".into() });
+    assert!(
+        matches!(&refused, Some(Answer::Refused(refusal)) if refusal.reason == Reason::NotFound),
+        "{refused:?}"
+    );
+}
+
 #[test]
 fn a_queue_is_made_for_who_names_it_whatever_the_configuration_says() {
     let mut rig = Rig::new(config([]));
