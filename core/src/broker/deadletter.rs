@@ -155,7 +155,7 @@ impl Broker {
         let cost = message.cost();
         let mut places: SmallVec<[(QueueId, Seq); 1]> = SmallVec::new();
         for &slot in targets {
-            let queue = &mut self.queues[slot];
+            let queue = &self.queues[slot];
             let is_durable = queue.keeps(&message.envelope) && !is_planted(Bug::DeadLetterVolatile);
             let expires_ms = deadline_from(at.mono_ms + 1, queue.ttl_ms(&message.envelope));
             let mut entry = queue.entry(Arc::clone(message), expires_ms, is_durable);
@@ -169,12 +169,7 @@ impl Broker {
                     .annotations
                     .clone_from(&annotations);
             }
-            if is_durable {
-                places.push((queue.id, Seq(queue.backlog.next_seq())));
-                entry.batch = self.gate.open_batch();
-                self.gate.wake(slot, queue.id);
-            }
-            self.push_entry(at, slot, cost, entry);
+            places.extend(self.place(at, slot, cost, entry));
         }
         let is_stored = !places.is_empty();
         if is_stored {

@@ -128,7 +128,7 @@ impl Broker {
             drops_head |= queue.drops_head();
             let is_durable = queue.keeps(&message.envelope);
             let expires_ms = deadline_ms(now, queue.ttl_ms(&message.envelope));
-            let mut entry = queue.entry(Arc::clone(message), expires_ms, is_durable);
+            let entry = queue.entry(Arc::clone(message), expires_ms, is_durable);
             if entry.is_expired(at) {
                 self.tally.expired += 1;
                 queue.totals.expired += 1;
@@ -138,16 +138,7 @@ impl Broker {
             if let Some(key) = entry.dedup_id() {
                 self.record_key(now, to.slot, key, is_durable);
             }
-            let queue = &mut self.queues[to.slot];
-            if is_durable {
-                places.push((queue.id, Seq(queue.backlog.next_seq())));
-                entry.batch = self.gate.open_batch();
-                if queue.woken_by != entry.batch {
-                    queue.woken_by = entry.batch;
-                    self.gate.wake(to.slot, queue.id);
-                }
-            }
-            self.push_entry(at, to.slot, cost, entry);
+            places.extend(self.place(at, to.slot, cost, entry));
         }
         if is_planted(Bug::StoredInParts) {
             places.truncate(1);

@@ -122,12 +122,16 @@ impl Gate {
         self.close_at
     }
 
-    /// Dispatches the queue when the open batch is persisted.
+    /// Dispatches the queue when the open batch is persisted. [`super::Broker::wake`] asks once for each batch.
     #[inline]
     pub(super) fn wake(&mut self, slot: usize, queue: QueueId) {
-        if self.held.queues.last() != Some(&(slot, queue)) {
-            self.held.queues.push((slot, queue));
-        }
+        self.held.queues.push((slot, queue));
+    }
+
+    /// Queues that the open batch dispatches.
+    #[cfg(test)]
+    pub(super) fn woken_len(&self) -> usize {
+        self.held.queues.len()
     }
 
     /// Accepts a ticket when the open batch is persisted.

@@ -160,9 +160,9 @@ impl Broker {
             if !is_planted(Bug::DeliverBeforeSafe) {
                 entry.batch = batch;
             }
-            self.gate.wake(slot, queue.id);
+            self.wake(slot);
         }
-        queue.totals.published += 1;
+        self.queues[slot].totals.published += 1;
         self.push_entry(at, slot, cost, entry);
         if drops_head {
             self.drop_overflow(at, slot);
@@ -178,6 +178,37 @@ impl Broker {
     #[cold]
     pub(super) fn full(&self, slot: usize) -> Verdict {
         Verdict::Full(self.queues[slot].spec.name.as_str().into())
+    }
+
+    /// The queue is looked at when the open batch is safe, however many of its messages that holds.
+    #[inline]
+    pub(super) fn wake(&mut self, slot: usize) {
+        let queue = &mut self.queues[slot];
+        let batch = self.gate.open_batch();
+        if queue.woken_by != batch {
+            queue.woken_by = batch;
+            self.gate.wake(slot, queue.id);
+        }
+    }
+
+    /// Puts an entry at the tail of its queue, behind the gate when the store keeps it. Then the caller tells the store
+    /// that it is at the place returned.
+    pub(super) fn place(
+        &mut self,
+        at: Clock,
+        slot: usize,
+        cost: usize,
+        mut entry: Entry,
+    ) -> Option<(QueueId, Seq)> {
+        let queue = &self.queues[slot];
+        let place = (queue.id, Seq(queue.backlog.next_seq()));
+        let is_stored = entry.is_durable;
+        if is_stored {
+            entry.batch = self.gate.open_batch();
+            self.wake(slot);
+        }
+        self.push_entry(at, slot, cost, entry);
+        is_stored.then_some(place)
     }
 
     /// Puts an entry at the tail of its queue.

@@ -155,7 +155,7 @@ impl Broker {
                     .as_ref()
                     .and_then(|extra| extra.annotations.clone()),
             });
-            self.gate.wake(slot, queue.id);
+            self.wake(slot);
         }
     }
 

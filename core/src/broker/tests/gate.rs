@@ -115,6 +115,38 @@ fn confirmations_come_as_runs_even_when_producers_alternate() {
 }
 
 #[test]
+fn a_batch_wakes_a_queue_once_whichever_way_messages_came() {
+    let mut rig = rig();
+    let spec = QueueSpec {
+        dead_letter_routing_key: Some("q".into()),
+        message_ttl_ms: Some(0),
+        ..QueueSpec::new("r")
+    };
+    rig.broker.declare_queue(spec, None).expect("it is new");
+    rig.produce(A, D, named("r"));
+    rig.broker
+        .declare_queue(QueueSpec::new("s"), None)
+        .expect("it is new");
+    rig.produce(B, P, named("s"));
+    for _ in 0..16 {
+        rig.publish(A, P, message("m", durable()));
+    }
+    assert_eq!(rig.batches.len(), 16, "the next batch stays open");
+    for _ in 0..10 {
+        rig.publish(A, P, message("m", durable()));
+        // It is expired when it comes, and a dead letter in `q`.
+        rig.publish(A, D, message("m", durable()));
+        rig.publish(B, P, message("m", durable()));
+    }
+    assert_eq!(rig.broker.gate.woken_len(), 2);
+    while !rig.batches.is_empty() {
+        rig.persist_one();
+    }
+    rig.permit(B, C, 100);
+    assert_eq!(rig.delivered(B, C).len(), 36);
+}
+
+#[test]
 fn equal_verdicts_of_one_inbox_are_one_notice() {
     let mut rig = rig();
     rig.produce(A, D, named("q"));
