@@ -153,22 +153,8 @@ impl Broker {
 
     /// A queue that this connection may use.
     fn find_queue(&self, conn: usize, name: &str) -> Result<usize, Refusal> {
-        let Some(&slot) = self.queue_names.get(name) else {
-            return Err(Refusal {
-                reason: Reason::NotFound,
-                text: format!("no queue {} exists", quoted(name)),
-            });
-        };
-        let owner = self.queues[slot].owner;
-        if owner.is_some_and(|owner| owner != self.conns.conn(conn).id) {
-            return Err(Refusal {
-                reason: Reason::Locked,
-                text: format!(
-                    "the queue {} belongs to another connection alone",
-                    quoted(name)
-                ),
-            });
-        }
+        let slot = self.slot_of(name)?;
+        self.check_owner(slot, Some(self.conns.conn(conn).id))?;
         Ok(slot)
     }
 

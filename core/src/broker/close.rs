@@ -116,12 +116,10 @@ impl Broker {
         {
             lifetime.maker = None;
         }
-        if queue.spec.expires_ms.is_some() {
-            self.idle.push((slot, queue.id));
-        }
         if queue.is_outlived() {
             self.outlived.push((slot, queue.id));
         }
+        self.note_use(slot);
         if let Some(source) = self.source_of_group(slot) {
             // The members of its groups use a queue as well.
             self.idle.push(source);
@@ -146,13 +144,7 @@ impl Broker {
     /// # Errors
     /// `NotFound` when there is no such queue.
     pub fn delete_queue(&mut self, now: Now, name: &str) -> Result<usize, Refusal> {
-        let Some(&slot) = self.queue_names.get(name) else {
-            let text = format!("no queue {} exists", quoted(name));
-            return Err(Refusal {
-                reason: Reason::NotFound,
-                text,
-            });
-        };
+        let slot = self.slot_of(name)?;
         Ok(self.delete_slot(now.clock(), slot))
     }
 
@@ -211,13 +203,7 @@ impl Broker {
     /// # Errors
     /// `NotFound` when there is no such queue.
     pub fn purge_queue(&mut self, name: &str) -> Result<usize, Refusal> {
-        let Some(&slot) = self.queue_names.get(name) else {
-            let text = format!("no queue {} exists", quoted(name));
-            return Err(Refusal {
-                reason: Reason::NotFound,
-                text,
-            });
-        };
+        let slot = self.slot_of(name)?;
         let mut purged = 0;
         while let Some(seq) = self.queues[slot].backlog.head() {
             self.remove_entry(slot, seq);

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::paging::fetch;
 use super::publish::{Taken, deadline_from};
 use super::{Broker, FailurePolicy, Overflow, QueueSpec, quoted};
 use crate::filter::MessageView;
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Entry, READ_SHARE, Span};
 use crate::route::Routed;
-use crate::store::{Fetch, Op, StoredMessage};
+use crate::store::{Op, StoredMessage};
 use crate::vocab::{Cause, Message, QueueId, Seq};
 
 /// What the name of a queue's own dead-letter queue ends with.
@@ -287,12 +288,7 @@ impl Broker {
             }
             let span = queue.backlog.span_to_read(seq, READ_SHARE);
             queue.doomed_span = Some(span);
-            let fetch = Fetch {
-                queue: queue.id,
-                first: Seq(span.first),
-                count: span.count,
-            };
-            self.actions.push_back(super::Action::Fetch(fetch));
+            self.actions.push_back(fetch(queue.id, span));
             return;
         }
     }

@@ -5,14 +5,12 @@
 
 use std::sync::Arc;
 
-use super::{Action, Backoff, Broker};
+use super::paging::fetch;
+use super::timers::SPAN_MAX_MS;
+use super::{Backoff, Broker};
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Missing, Span};
-use crate::store::Fetch;
 use crate::vocab::{Delay, Message, Seq};
-
-/// A delay beyond this (about a hundred years) is as long as this: it keeps moments far from the end of every clock.
-const DELAY_MAX_MS: u64 = 100 * 366 * 24 * 3_600_000;
 
 impl Backoff {
     /// The wait after so many failed attempts, milliseconds.
@@ -42,7 +40,7 @@ impl Broker {
             return;
         }
         // The moment is rounded down.
-        let due_ms = at.mono_ms.saturating_add(1 + left_ms.min(DELAY_MAX_MS));
+        let due_ms = at.mono_ms.saturating_add(1 + left_ms.min(SPAN_MAX_MS));
         let queue = &mut self.queues[slot];
         queue.backlog.hold_back(seq, due_ms);
         if due_ms < queue.armed_ms {
@@ -84,11 +82,7 @@ impl Broker {
     pub(super) fn fetch_due(&mut self, slot: usize, share: crate::queue::Share) {
         let queue = &mut self.queues[slot];
         if let Some(span) = queue.backlog.ask_aside(share) {
-            self.actions.push_back(Action::Fetch(Fetch {
-                queue: queue.id,
-                first: Seq(span.first),
-                count: span.count,
-            }));
+            self.actions.push_back(fetch(queue.id, span));
         }
     }
 

@@ -108,22 +108,9 @@ impl Broker {
         let Some(name) = &spec.queue else {
             return Ok(None);
         };
-        let Some(&slot) = self.queue_names.get(name.as_str()) else {
-            return Err(Refusal {
-                reason: Reason::NotFound,
-                text: format!("no queue {} exists", quoted(name)),
-            });
-        };
-        match self.queues[slot].owner {
-            Some(owner) if Some(owner) != by => Err(Refusal {
-                reason: Reason::Locked,
-                text: format!(
-                    "the queue {} belongs to another connection alone",
-                    quoted(name)
-                ),
-            }),
-            _ => Ok(Some(slot)),
-        }
+        let slot = self.slot_of(name)?;
+        self.check_owner(slot, by)?;
+        Ok(Some(slot))
     }
 
     /// Makes a binding that `decide_bind` allows.

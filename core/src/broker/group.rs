@@ -10,12 +10,10 @@ use super::routing::Route;
 use super::subscription::escape;
 use super::{Broker, GroupSpec, QueueSpec, quoted};
 use crate::queue::Clock;
-use crate::route::QueueRef;
+use crate::route::{NAME_LEN_MAX, QueueRef};
 use crate::vocab::{QueueId, Reason, Refusal};
 
 const PREFIX: &str = "amq.group-";
-/// Longest name of a queue, bytes.
-const NAME_LEN_MAX: usize = 255;
 
 /// The name of the queue that a group is.
 fn queue_name(group: &GroupSpec) -> String {
@@ -85,12 +83,7 @@ impl Broker {
     /// # Errors
     /// `NotFound` when there is no such queue; as for its first member otherwise.
     pub fn declare_group(&mut self, group: &GroupSpec) -> Result<(), Refusal> {
-        let Some(&source) = self.queue_names.get(group.queue.as_str()) else {
-            return Err(Refusal {
-                reason: Reason::NotFound,
-                text: format!("no queue {} exists", quoted(&group.queue)),
-            });
-        };
+        let source = self.slot_of(&group.queue)?;
         self.join_group(source, &group.name).map(|_| ())
     }
 

@@ -64,7 +64,7 @@ use crate::queue::{Clock, Queue};
 use crate::route::{Exchanges, QueueRef, TableLimits};
 use crate::schema::Registry;
 use crate::store::StoreEvent;
-use crate::vocab::{Command, ConnId, LinkKey, Notice, QueueId};
+use crate::vocab::{Command, ConnId, LinkKey, Notice, QueueId, Reason, Refusal};
 use admin::{Asked, Asker, Jobs};
 use conn::{Conn, Conns};
 use counters::Tally;
@@ -305,7 +305,7 @@ impl Broker {
         match event {
             StoreEvent::Persisted { upto } => {
                 for (slot, queue) in self.gate.open_upto(upto, &mut self.conns) {
-                    if self.queues.get(slot).is_some_and(|found| found.id == queue) {
+                    if self.is_queue(slot, queue) {
                         self.mark_dirty(slot);
                     }
                 }
@@ -434,6 +434,14 @@ impl Now {
             return self.wall_ms.unsigned_abs();
         }
         u64::try_from(self.mono.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    }
+}
+
+/// That there is nothing of that name.
+fn missing(what: &str, name: &str) -> Refusal {
+    Refusal {
+        reason: Reason::NotFound,
+        text: format!("no {what} {} exists", quoted(name)),
     }
 }
 

@@ -317,16 +317,7 @@ impl Broker {
             }
         };
         if let Some(&slot) = self.queue_names.get(name.as_str()) {
-            if self.queues[slot]
-                .owner
-                .is_some_and(|owner| owner != self.conns.conn(conn).id)
-            {
-                let text = format!(
-                    "the queue {} belongs to another connection alone",
-                    quoted(&name)
-                );
-                return refused(Reason::Locked, text);
-            }
+            self.check_owner(slot, Some(self.conns.conn(conn).id))?;
             if is_stream && !self.queues[slot].is_stream() {
                 let text = format!("no stream {0} exists; {0} is a queue", quoted(&name));
                 return refused(Reason::NotFound, text);

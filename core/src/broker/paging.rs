@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Action, Broker, Now, Paging, quoted};
 use crate::queue::{Clock, Missing, READ_SHARE, Read, STREAM_SHARE, Share, Span};
 use crate::store::Fetch;
-use crate::vocab::{Message, Port, Reason, Refusal, Seq};
+use crate::vocab::{Message, Port, QueueId, Reason, Refusal, Seq};
 
 /// Queues that are looked at in one flush while too much is in memory.
 const SWEEP_MAX: usize = 8;
@@ -250,7 +250,8 @@ pub(super) fn damaged(name: &str) -> Refusal {
     }
 }
 
-fn fetch(queue: crate::vocab::QueueId, span: Span) -> Action {
+/// Asks the store for the bodies of a span.
+pub(super) fn fetch(queue: QueueId, span: Span) -> Action {
     Action::Fetch(Fetch {
         queue,
         first: Seq(span.first),

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use super::conn::PortKind;
 use super::ports::{Run, Target};
 use super::routing::Route;
+use super::timers::SPAN_MAX_MS;
 use super::{Broker, Now};
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Entry, NEVER_MS};
 use crate::store::{Op, StoredMessage};
 use crate::vocab::{Cause, Message, Port, QueueId, Reason, RuleId, Seq, Ticket, Verdict};
-
-/// A time to live beyond this (about a hundred years) is none: it keeps deadlines far from the end of every clock.
-const TTL_MAX_MS: u64 = 100 * 366 * 24 * 3_600_000;
 
 /// How an accepted message was taken in.
 pub(super) enum Taken {
@@ -287,6 +285,7 @@ impl Broker {
     }
 
     /// Whether a slot still is that queue.
+    #[inline]
     pub(super) fn is_queue(&self, slot: usize, id: QueueId) -> bool {
         self.queues.get(slot).is_some_and(|queue| queue.id == id)
     }
@@ -302,7 +301,7 @@ pub(super) fn deadline_from(mono_ms_up: u64, ttl_ms: Option<u64>) -> u64 {
     let Some(ttl_ms) = ttl_ms else {
         return NEVER_MS;
     };
-    if ttl_ms > TTL_MAX_MS {
+    if ttl_ms > SPAN_MAX_MS {
         return NEVER_MS;
     }
     // Nothing lives for no time, whatever the fraction of the millisecond.

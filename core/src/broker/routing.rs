@@ -181,10 +181,7 @@ impl Broker {
         }
         let first = *last.queues.first()?;
         let holds = match last.basis {
-            Basis::Queue => self
-                .queues
-                .get(first.slot)
-                .is_some_and(|queue| queue.id == first.id),
+            Basis::Queue => self.is_queue(first.slot, first.id),
             Basis::Topology(generation) => {
                 generation == self.exchanges.generation() || is_planted(Bug::RouteRemembered)
             }

@@ -12,7 +12,7 @@ use super::conn::PortKind;
 use super::routing::Route;
 use super::{Broker, Now, quoted};
 use crate::schema::{
-    Candidate, Registration, Registry, Rule, SchemaMode, SchemaRefused, SchemaVersion, is_exempt,
+    Candidate, Registration, Rule, SchemaMode, SchemaRefused, SchemaVersion, is_exempt,
 };
 use crate::store::Op;
 use crate::vocab::{Message, Notice, Port, Reason, Refusal, RuleId, Verdict};
@@ -62,12 +62,6 @@ impl Broker {
         }
         self.update_rules(subject);
         versions.len()
-    }
-
-    /// All schemas.
-    #[must_use]
-    pub fn schemas(&self) -> &Registry {
-        &self.schemas
     }
 
     fn forget_version(&mut self, subject: String, version: u32) {

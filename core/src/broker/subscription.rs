@@ -15,15 +15,13 @@
 
 use super::{Broker, FailurePolicy, QueueSpec, quoted};
 use crate::queue::Clock;
-use crate::route::{BindingSpec, ExchangeId, ExchangeKind};
+use crate::route::{BindingSpec, ExchangeId, ExchangeKind, NAME_LEN_MAX};
 use crate::vocab::{
     ConsumerOpened, ConsumerSpec, ExpiryPolicy, LinkKey, NodeKind, Port, Reason, Refusal,
     SubscriptionSpec, TerminusDurability,
 };
 
 const PREFIX: &str = "amq.sub-";
-/// Longest name of a queue, bytes.
-const NAME_LEN_MAX: usize = 255;
 
 /// What a consumer of a subscription holds.
 #[derive(Clone, Copy, Debug)]

@@ -14,6 +14,10 @@ const EXPIRED_MAX: usize = 10_000;
 const OPEN_OPS_MAX: usize = 65_536;
 const PAUSE_MS: u64 = 10;
 
+/// A time to live beyond this (about a hundred years) is none, a delay beyond it is as long as this: it keeps moments far
+/// from the end of every clock.
+pub(super) const SPAN_MAX_MS: u64 = 100 * 366 * 24 * 3_600_000;
+
 impl Broker {
     /// The time of [`Broker::poll_timeout`] came: removes expired messages and unused queues. [`Broker::flush`] comes next.
     pub fn handle_timeout(&mut self, now: Now) {

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use super::{
-    Broker, FailurePolicy, MANAGEMENT_NODE, PRIORITY_LEVELS_MAX, QueueKind, QueueSpec, quoted,
+    Broker, FailurePolicy, MANAGEMENT_NODE, PRIORITY_LEVELS_MAX, QueueKind, QueueSpec, missing,
+    quoted,
 };
 use crate::queue::Queue;
+use crate::route::NAME_LEN_MAX;
 use crate::store::Op;
 use crate::vocab::{ConnId, QueueId, Reason, Refusal};
-
-/// Longest name of a node, bytes of UTF-8.
-const NAME_LEN_MAX: usize = 255;
 
 impl QueueSpec {
     /// Checks a name's length and characters.
@@ -166,6 +165,31 @@ impl QueueSpec {
 }
 
 impl Broker {
+    /// The slot of the queue of that name.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub(super) fn slot_of(&self, name: &str) -> Result<usize, Refusal> {
+        let found = self.queue_names.get(name).copied();
+        found.ok_or_else(|| missing("queue", name))
+    }
+
+    /// Whether a connection may use a queue; without one the node itself asks.
+    ///
+    /// # Errors
+    /// `Locked` when it belongs to another connection alone.
+    pub(super) fn check_owner(&self, slot: usize, by: Option<ConnId>) -> Result<(), Refusal> {
+        let queue = &self.queues[slot];
+        if queue.owner.is_none() || queue.owner == by {
+            return Ok(());
+        }
+        let name = quoted(&queue.spec.name);
+        Err(Refusal {
+            reason: Reason::Locked,
+            text: format!("the queue {name} belongs to another connection alone"),
+        })
+    }
+
     /// Makes a queue, or finds it when it exists with the same fields. `owner` is the connection that asks; exclusive
     /// queues need one and are deleted with it.
     ///
@@ -190,17 +214,8 @@ impl Broker {
             });
         }
         if let Some(&slot) = self.queue_names.get(spec.name.as_str()) {
+            self.check_owner(slot, owner)?;
             let queue = &self.queues[slot];
-            if queue.owner.is_some() && queue.owner != owner {
-                let text = format!(
-                    "the queue {} belongs to another connection alone",
-                    quoted(&spec.name)
-                );
-                return Err(Refusal {
-                    reason: Reason::Locked,
-                    text,
-                });
-            }
             if let Some(field) = queue.spec.difference(&spec) {
                 let text = format!(
                     "the queue {} exists with another {field}",

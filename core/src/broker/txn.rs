@@ -20,8 +20,8 @@ use super::{Broker, Now, quoted};
 use crate::queue::Clock;
 use crate::route::QueueRef;
 use crate::vocab::{
-    ConnId, DeliveryId, Message, Notice, Outcome, Port, Reason, Refusal, RuleId, Ticket, TxnId,
-    Verdict,
+    ConnId, DeliveryId, Envelope, Message, Notice, Outcome, Port, Reason, Refusal, RuleId, Ticket,
+    TxnId, Verdict,
 };
 
 /// One part of a transaction.
@@ -248,16 +248,7 @@ impl Broker {
                         *bytes = bytes.saturating_add(message.payload.len() as u64);
                         is_stored |= self.queues[queue.slot].keeps(&message.envelope);
                         let (slot, envelope) = (queue.slot, &message.envelope);
-                        if let Err(Verdict::Rejected(reason)) =
-                            self.check_duplicate(at, slot, envelope, &mut keys)
-                        {
-                            let text = "the key of one of its messages cannot be kept: it is too \
-                                long, or there are as many as the broker knows (dedup_keys_max)";
-                            return Err(Refusal {
-                                reason,
-                                text: text.to_owned(),
-                            });
-                        }
+                        self.check_key_of_part(at, slot, envelope, &mut keys)?;
                     }
                 }
                 Work::Settle {
@@ -284,6 +275,25 @@ impl Broker {
             }
         }
         Ok(())
+    }
+
+    /// Whether the key of a message can be kept, if it is a new one.
+    fn check_key_of_part(
+        &mut self,
+        at: Clock,
+        slot: usize,
+        envelope: &Envelope,
+        ahead: &mut usize,
+    ) -> Result<(), Refusal> {
+        match self.check_duplicate(at, slot, envelope, ahead) {
+            Err(Verdict::Rejected(reason)) => Err(Refusal {
+                reason,
+                text: "the key of one of its messages cannot be kept: it is too long, or the broker knows as many as \
+                       it may (dedup_keys_max)"
+                    .to_owned(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a consumer holds all deliveries of a range.

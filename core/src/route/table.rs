@@ -218,16 +218,6 @@ impl Exchanges {
         self.bindings.len()
     }
 
-    /// The bindings from an exchange.
-    pub fn bindings_from(&self, name: &str) -> impl Iterator<Item = &Arc<BindingSpec>> {
-        let exchange = self.names.get(name);
-        exchange
-            .map(|slot| &self.exchanges[*slot as usize].outgoing)
-            .into_iter()
-            .flatten()
-            .map(|binding| &self.bindings[*binding as usize].spec)
-    }
-
     /// The bindings of a queue.
     pub fn bindings_to(&self, queue: QueueId) -> impl Iterator<Item = &Arc<BindingSpec>> {
         let bound = self.bound_of.get(&queue);

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::super::{Action, Broker, Now};
+use super::super::paging::{damaged, fetch};
+use super::super::{Broker, Now};
 use super::{Asker, Done};
 use crate::admin::{Peeked, Reply, Why};
 use crate::queue::{Clock, Entry, NEVER_MS, READ_SHARE, Span};
-use crate::store::Fetch;
 use crate::vocab::{Delay, Message, QueueId, Reason, Refusal, RuleId, Seq};
 
 /// Messages that one turn touches for one job.
@@ -154,7 +154,7 @@ impl Broker {
         for _ in 0..slice {
             match self.step(now.clock(), &mut job) {
                 Step::Next => {}
-                Step::End => return self.end_job(now, job),
+                Step::End => return self.end_job(job),
                 Step::Wait => {
                     self.jobs.jobs.insert(id, job);
                     return;
@@ -190,11 +190,7 @@ impl Broker {
         if is_away && body.is_none() {
             let span = backlog.span_to_read(seq, READ_SHARE);
             job.asked = Some(span);
-            self.actions.push_back(Action::Fetch(Fetch {
-                queue: id,
-                first: Seq(span.first),
-                count: span.count,
-            }));
+            self.actions.push_back(fetch(id, span));
             return Step::Wait;
         }
         match job.work {
@@ -334,11 +330,11 @@ impl Broker {
         self.lay(at, targets, &message.share(), &copy);
     }
 
-    fn end_job(&mut self, _now: Now, job: Job) {
+    fn end_job(&mut self, job: Job) {
         let (slot, id) = job.queue;
         let is_there = self.is_queue(slot, id);
         if is_there && self.queues[slot].is_damaged && !matches!(job.work, Work::Purge) {
-            let refusal = super::super::paging::damaged(&self.queues[slot].spec.name);
+            let refusal = damaged(&self.queues[slot].spec.name);
             return self.answer(job.asker, Reply::Refused(refusal), false);
         }
         let gone = || {

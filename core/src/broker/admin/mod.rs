@@ -15,10 +15,10 @@ mod topology;
 pub(super) use conns::Asked;
 pub(super) use jobs::Jobs;
 
-use super::{Broker, Now, quoted};
+use super::{Broker, Now, missing};
 use crate::admin::{Reply, Request};
 use crate::schema::Candidate;
-use crate::vocab::{Answer, AskId, ConnId, Notice, Reason, Refusal};
+use crate::vocab::{Answer, AskId, ConnId, Notice, Refusal};
 
 /// Who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,32 +194,13 @@ impl Broker {
         }
     }
 
-    /// The slot of a queue.
-    fn slot_of(&self, name: &str) -> Result<usize, Refusal> {
-        let found = self.queue_names.get(name).copied();
-        found.ok_or_else(|| missing("queue", name))
-    }
-
     /// As [`Broker::slot_of`], for what changes its messages: a connection may not touch another's own queue, an operator
     /// may touch everything.
     fn slot_to_change(&self, asker: Asker, name: &str) -> Result<usize, Refusal> {
         let slot = self.slot_of(name)?;
-        match (asker.conn(), self.queues[slot].owner) {
-            (Some(by), Some(owner)) if by != owner => Err(Refusal {
-                reason: Reason::Locked,
-                text: format!(
-                    "the queue {} belongs to another connection alone",
-                    quoted(name)
-                ),
-            }),
-            _ => Ok(slot),
+        match asker.conn() {
+            Some(conn) => self.check_owner(slot, Some(conn)).map(|()| slot),
+            None => Ok(slot),
         }
-    }
-}
-
-fn missing(what: &str, name: &str) -> Refusal {
-    Refusal {
-        reason: Reason::NotFound,
-        text: format!("no {what} {} exists", quoted(name)),
     }
 }

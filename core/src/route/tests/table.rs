@@ -325,7 +325,7 @@ fn a_deleted_queue_takes_its_bindings_along() {
     assert_eq!(removed.exchanges, []);
     for exchange in kinds {
         assert_eq!(routed(&mut table, exchange, "k", &NoHeaders), [2]);
-        assert_eq!(table.bindings_from(exchange).count(), 1);
+        assert_eq!(table.bindings_out_of(exchange, 0).count(), 1);
     }
     assert_eq!(table.bindings_to(QueueId(1)).count(), 0);
     assert_eq!(table.apply_queue_deleted(QueueId(1)), Removed::default());
