@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use qq_proto_amqp::condition;
 use qq_proto_amqp::connection::{LinkId, OutgoingDelivery};
-use qq_proto_amqp::performative::{Attach, DeliveryState, Modified};
+use qq_proto_amqp::performative::{AmqpError, Attach, DeliveryState, Modified};
 
 use qq_proto_amqp::types::{Symbol, Value};
 
@@ -174,14 +174,19 @@ impl AmqpFace {
 
     /// The next message is larger than the peer takes (part 2, 2.7.3): the link ends and the message goes to others.
     fn end_oversized(&mut self, port: Port, link: LinkId) {
+        let text = "the next message is larger than the max-message-size of this link";
+        let error = refusal::error(condition::MESSAGE_SIZE_EXCEEDED, text);
+        self.end_consumer(port, link, error);
+    }
+
+    /// Ends a link on which we send, and what it holds goes to others. A subscription or a reader stays.
+    pub(super) fn end_consumer(&mut self, port: Port, link: LinkId, error: AmqpError) {
         self.forget_port(port);
         self.commands.push(Command::Close {
             port,
             forget: false,
             lost: false,
         });
-        let text = "the next message is larger than the max-message-size of this link";
-        let error = refusal::error(condition::MESSAGE_SIZE_EXCEEDED, text);
         // Fails only when the peer's detach came in the same read: the link is gone either way.
         let _ = self.conn.detach(link, true, Some(error));
     }

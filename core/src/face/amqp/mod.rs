@@ -146,6 +146,7 @@ impl AmqpFace {
             } => self.on_outcome(now, link, token, state.as_ref(), settled),
             Event::IncomingSettled { link, delivery } => self.on_finished(link, delivery),
             Event::Flow { link, drain, .. } => self.on_flow(link, drain),
+            Event::LinkState { link, properties } => self.on_link_state(link, &properties),
             Event::Attached { link, attach, .. } => self.on_attached(link, attach),
             Event::LinkClosed { link, closed, .. } => self.on_link_closed(link, closed),
             Event::SaslInit {
@@ -170,7 +171,6 @@ impl AmqpFace {
             Event::SessionBegun(_)
             | Event::SessionEnded { .. }
             | Event::LinkAccepted { .. }
-            | Event::LinkState { .. }
             | Event::SaslChallenge { .. }
             | Event::SaslDone { .. } => {}
         }
