@@ -176,6 +176,8 @@ pub enum Request {
     Links {
         /// Where to go on.
         from: u64,
+        /// Only of this connection; none when it is gone.
+        conn: Option<ConnId>,
         /// Only to this queue or exchange.
         node: Option<String>,
     },

@@ -85,7 +85,7 @@ pub(crate) fn list(backend: &dyn Backend, call: &Call) -> Answer {
         texts.into_iter().flatten().any(|text| is_wanted(text))
     });
     rows.sort_unstable_by_key(|row| row.conn);
-    call.cut(&rows.iter().map(conn_json).collect::<Vec<_>>())
+    call.cut_as(&rows, conn_json)
 }
 
 fn conn_of(text: &str) -> Result<ConnId, Problem> {
@@ -126,9 +126,14 @@ pub(crate) fn close(backend: &dyn Backend, call: &Call) -> Answer {
     Ok(Response::json(200, &json!({"closed": true})))
 }
 
-fn link_rows(backend: &dyn Backend, node: Option<&str>) -> Result<Vec<LinkRow>, Problem> {
+fn link_rows(
+    backend: &dyn Backend,
+    conn: Option<ConnId>,
+    node: Option<&str>,
+) -> Result<Vec<LinkRow>, Problem> {
     let request = |from| Request::Links {
         from,
+        conn,
         node: node.map(str::to_owned),
     };
     let mut rows = all(backend, request, |reply| match reply {
@@ -140,17 +145,14 @@ fn link_rows(backend: &dyn Backend, node: Option<&str>) -> Result<Vec<LinkRow>, 
 }
 
 pub(crate) fn links(backend: &dyn Backend, call: &Call) -> Answer {
-    let mut rows = link_rows(backend, call.param("queue"))?;
-    if let Some(conn) = call.param("connection") {
-        let conn = conn_of(conn)?;
-        rows.retain(|row| row.conn == conn);
-    }
-    call.cut(&rows.iter().map(link_json).collect::<Vec<_>>())
+    let conn = call.param("connection").map(conn_of).transpose()?;
+    let rows = link_rows(backend, conn, call.param("queue"))?;
+    call.cut_as(&rows, link_json)
 }
 
 pub(crate) fn of_queue(backend: &dyn Backend, call: &Call) -> Answer {
-    super::queues::one(backend, call)?;
-    let rows = link_rows(backend, Some(call.name()))?;
+    super::queues::detail(backend, call)?;
+    let rows = link_rows(backend, None, Some(call.name()))?;
     let consumers = rows.iter().filter(|row| row.role == LinkRole::Consumer);
     Ok(Response::json(
         200,

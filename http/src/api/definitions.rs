@@ -1,5 +1,7 @@
 //! The whole topology.
 
+use std::sync::Arc;
+
 use qq_core::admin::{self, BindingFilter, Definitions, Reply, Request};
 use qq_core::broker::QueueSpec;
 use serde_json::{Map, Value};
@@ -34,7 +36,7 @@ pub(crate) fn export(backend: &dyn Backend, _call: &Call) -> Answer {
         version: 1,
         queues,
         exchanges,
-        bindings,
+        bindings: bindings.into_iter().map(Arc::unwrap_or_clone).collect(),
     };
     Ok(Response::json(200, &definitions))
 }

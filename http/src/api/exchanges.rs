@@ -27,7 +27,7 @@ pub(crate) fn rows(backend: &dyn Backend) -> Result<Vec<ExchangeRow>, Problem> {
 pub(crate) fn specs(
     backend: &dyn Backend,
     filter: &BindingFilter,
-) -> Result<Vec<BindingSpec>, Problem> {
+) -> Result<Vec<Arc<BindingSpec>>, Problem> {
     let request = |from| Request::Bindings {
         from,
         filter: filter.clone(),
@@ -37,7 +37,7 @@ pub(crate) fn specs(
         _ => None,
     })?;
     found.sort_by(|a, b| key(a).cmp(&key(b)));
-    Ok(found.into_iter().map(Arc::unwrap_or_clone).collect())
+    Ok(found)
 }
 
 fn key(spec: &BindingSpec) -> (&str, Option<&str>, Option<&str>, &str) {
@@ -62,12 +62,17 @@ pub(crate) fn list(backend: &dyn Backend, call: &Call) -> Answer {
     call.cut(&rows)
 }
 
-pub(crate) fn one(backend: &dyn Backend, call: &Call) -> Answer {
+/// The exchange that the path names.
+fn detail(backend: &dyn Backend, call: &Call) -> Result<ExchangeRow, Problem> {
     let name = call.name().to_owned();
     match ask(backend, Request::Exchange { name })? {
-        Reply::Exchange(exchange) => Ok(Response::json(200, &exchange)),
+        Reply::Exchange(exchange) => Ok(exchange),
         _ => Err(unexpected()),
     }
+}
+
+pub(crate) fn one(backend: &dyn Backend, call: &Call) -> Answer {
+    Ok(Response::json(200, &detail(backend, call)?))
 }
 
 pub(crate) fn declare(backend: &dyn Backend, call: &Call) -> Answer {
@@ -91,21 +96,21 @@ pub(crate) fn delete(backend: &dyn Backend, call: &Call) -> Answer {
 }
 
 pub(crate) fn of_exchange(backend: &dyn Backend, call: &Call) -> Answer {
-    one(backend, call)?;
+    detail(backend, call)?;
     let filter = BindingFilter {
         exchange: Some(call.name().to_owned()),
         ..BindingFilter::default()
     };
-    call.cut(&specs(backend, &filter)?)
+    call.cut_as(&specs(backend, &filter)?, |spec| &**spec)
 }
 
 pub(crate) fn of_queue(backend: &dyn Backend, call: &Call) -> Answer {
-    super::queues::one(backend, call)?;
+    super::queues::detail(backend, call)?;
     let filter = BindingFilter {
         queue: Some(call.name().to_owned()),
         ..BindingFilter::default()
     };
-    call.cut(&specs(backend, &filter)?)
+    call.cut_as(&specs(backend, &filter)?, |spec| &**spec)
 }
 
 pub(crate) fn bindings(backend: &dyn Backend, call: &Call) -> Answer {
@@ -115,7 +120,7 @@ pub(crate) fn bindings(backend: &dyn Backend, call: &Call) -> Answer {
         queue: param("queue"),
         to_exchange: param("to_exchange"),
     };
-    call.cut(&specs(backend, &filter)?)
+    call.cut_as(&specs(backend, &filter)?, |spec| &**spec)
 }
 
 pub(crate) fn bind(backend: &dyn Backend, call: &Call) -> Answer {

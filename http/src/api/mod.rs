@@ -90,6 +90,15 @@ impl Call {
 
     /// The part of a list that is wanted.
     pub(crate) fn cut<T: serde::Serialize>(&self, items: &[T]) -> Answer {
+        self.cut_as(items, |item| item)
+    }
+
+    /// The part of a list that is wanted; only that is made into what is `shown`.
+    pub(crate) fn cut_as<'a, T, S: serde::Serialize>(
+        &self,
+        items: &'a [T],
+        shown: impl Fn(&'a T) -> S,
+    ) -> Answer {
         let offset = self.number("offset", 0, u64::MAX)?.unwrap_or(0);
         let limit = self.number("limit", 1, LIST_MAX as u64)?;
         let limit = limit.map_or(LIST_MAX, |limit| usize::try_from(limit).unwrap_or(LIST_MAX));
@@ -97,7 +106,8 @@ impl Call {
             .unwrap_or(usize::MAX)
             .min(items.len());
         let upto = from.saturating_add(limit).min(items.len());
-        let response = Response::json(200, &items[from..upto]);
+        let part: Vec<S> = items[from..upto].iter().map(shown).collect();
+        let response = Response::json(200, &part);
         Ok(response.with("X-Total-Count", items.len().to_string()))
     }
 

@@ -1,6 +1,6 @@
 //! Queues.
 
-use qq_core::admin::{self, QueueRow, Reply, Request};
+use qq_core::admin::{self, QueueDetail, QueueRow, Reply, Request};
 use serde_json::json;
 
 use super::{Answer, Call, all, ask, unexpected};
@@ -61,23 +61,31 @@ fn list_of(backend: &dyn Backend, call: &Call, is_stream: bool) -> Answer {
     call.cut(&rows)
 }
 
-pub(crate) fn one(backend: &dyn Backend, call: &Call) -> Answer {
+/// The queue that the path names.
+pub(crate) fn detail(backend: &dyn Backend, call: &Call) -> Result<QueueDetail, Problem> {
     let name = call.name().to_owned();
     match ask(backend, Request::Queue { name })? {
-        Reply::Queue(queue) => Ok(Response::json(200, &queue)),
+        Reply::Queue(queue) => Ok(*queue),
         _ => Err(unexpected()),
     }
 }
 
-pub(crate) fn stream(backend: &dyn Backend, call: &Call) -> Answer {
-    let name = call.name().to_owned();
-    match ask(backend, Request::Queue { name })? {
-        Reply::Queue(queue) if queue.row.spec.is_stream() => {
-            Ok(Response::json(200, &queue.stream_view()))
-        }
-        Reply::Queue(_) => Err(Problem::missing("stream not found", "this is a queue")),
-        _ => Err(unexpected()),
+pub(crate) fn one(backend: &dyn Backend, call: &Call) -> Answer {
+    Ok(Response::json(200, &detail(backend, call)?))
+}
+
+/// As [`detail`], if it is a stream.
+fn stream_detail(backend: &dyn Backend, call: &Call) -> Result<QueueDetail, Problem> {
+    let queue = detail(backend, call)?;
+    if !queue.row.spec.is_stream() {
+        return Err(Problem::missing("stream not found", "this is a queue"));
     }
+    Ok(queue)
+}
+
+pub(crate) fn stream(backend: &dyn Backend, call: &Call) -> Answer {
+    let queue = stream_detail(backend, call)?;
+    Ok(Response::json(200, &queue.stream_view()))
 }
 
 pub(crate) fn declare_stream(backend: &dyn Backend, call: &Call) -> Answer {
@@ -94,7 +102,7 @@ pub(crate) fn declare_stream(backend: &dyn Backend, call: &Call) -> Answer {
 }
 
 pub(crate) fn delete_stream(backend: &dyn Backend, call: &Call) -> Answer {
-    stream(backend, call)?;
+    stream_detail(backend, call)?;
     delete(backend, call)
 }
 

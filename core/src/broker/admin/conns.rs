@@ -57,10 +57,21 @@ impl Broker {
         }
     }
 
-    pub(super) fn link_page(&self, from: u64, node: Option<&str>) -> Page<LinkRow> {
-        let pages = page(from, self.conns.slots_end(), |slot| {
-            self.conns.is_used(slot).then(|| self.links_of(slot))
-        });
+    pub(super) fn link_page(
+        &self,
+        from: u64,
+        conn: Option<ConnId>,
+        node: Option<&str>,
+    ) -> Page<LinkRow> {
+        let pages = match conn {
+            Some(conn) => Page {
+                items: Vec::from_iter(self.conn_slots.get(&conn).map(|slot| self.links_of(*slot))),
+                next: None,
+            },
+            None => page(from, self.conns.slots_end(), |slot| {
+                self.conns.is_used(slot).then(|| self.links_of(slot))
+            }),
+        };
         let wanted = |link: &LinkRow| node.is_none() || link.address.as_deref() == node;
         Page {
             items: pages.items.into_iter().flatten().filter(wanted).collect(),

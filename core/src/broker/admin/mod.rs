@@ -115,8 +115,8 @@ impl Broker {
             Request::Connections { from } => read(Reply::Connections(self.conn_page(from))),
             Request::Connection { conn } => self.manage_connection(now, asker, conn),
             Request::CloseConnection { conn, text } => self.manage_close(conn, text),
-            Request::Links { from, node } => {
-                read(Reply::Links(self.link_page(from, node.as_deref())))
+            Request::Links { from, conn, node } => {
+                read(Reply::Links(self.link_page(from, conn, node.as_deref())))
             }
             Request::Link { conn, port } => self.manage_link(now, asker, conn, port),
             Request::CloseLink { conn, port } => self.manage_close_link(now, conn, port),

@@ -7,7 +7,7 @@ use crate::admin::{Definitions, PublishTo, Reply, Request};
 use crate::broker::{BrokerConfig, GroupSpec, Paging, QueueSpec};
 use crate::route::{BindingSpec, ExchangeKind, ExchangeSpec};
 use crate::store::Op;
-use crate::vocab::{Address, Delay, Envelope, Outcome, Reason, Wishes};
+use crate::vocab::{Address, ConnId, Delay, Envelope, Outcome, Port, Reason, Wishes};
 
 fn peek(rig: &mut Rig, queue: &str, from: u64, limit: usize) -> Vec<(u64, String)> {
     let queue = queue.to_owned();
@@ -419,6 +419,33 @@ fn counts_never_fall_when_queues_go() {
     };
     assert_eq!(rig.manage(delete), Reply::QueueDeleted { messages: 0 });
     assert_eq!(totals(&mut rig), before);
+}
+
+#[test]
+fn links_are_listed_of_one_connection_and_to_one_queue() {
+    let mut rig = Rig::with_q();
+    rig.consume(A, C, consumer(named("q")));
+    rig.produce(A, P, named("q"));
+    rig.consume(B, C, consumer(named("q")));
+    let mut listed = |conn, node: Option<&str>| -> Vec<(ConnId, Port)> {
+        let node = node.map(str::to_owned);
+        match rig.manage(Request::Links {
+            from: 0,
+            conn,
+            node,
+        }) {
+            Reply::Links(page) => {
+                assert_eq!(page.next, None);
+                page.items.iter().map(|row| (row.conn, row.port)).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(listed(None, None), [(A, P), (A, C), (B, C)]);
+    assert_eq!(listed(Some(B), None), [(B, C)]);
+    assert_eq!(listed(Some(A), Some("q")), [(A, P), (A, C)]);
+    assert_eq!(listed(Some(A), Some("x")), []);
+    assert_eq!(listed(Some(ConnId(u64::MAX)), None), []);
 }
 
 #[test]
