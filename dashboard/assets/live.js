@@ -36,7 +36,9 @@ export function watch(name) {
 function open() {
   clearTimeout(timer);
   source?.close();
-  source = new EventSource(url(`/events${query({ queue: watched })}`));
+  // What changes of every queue is not shown, and would be the most of it.
+  const wanted = watched === null ? { only: "stats" } : { queue: watched };
+  source = new EventSource(url(`/events${query(wanted)}`));
   source.addEventListener("stats", (event) => {
     const stats = JSON.parse(event.data);
     live.stats = stats;

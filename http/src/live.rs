@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::api::{self, Call, node, queues};
+use crate::api::{Call, node, queues};
 use crate::guard::Head;
 use crate::path;
 use crate::problem::Problem;
-use crate::server::Shared;
+use crate::server::{Shared, is_timeout};
+use crate::websocket::{self, Heard};
 
 /// Between two sets.
 const EVERY: Duration = Duration::from_secs(1);
@@ -19,7 +20,30 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How events are written.
 enum Form {
     Events,
-    WebSocket,
+    WebSocket(websocket::Reader),
+}
+
+/// What a subscriber wants.
+#[derive(Debug, PartialEq, Eq)]
+enum Topic {
+    /// The node and what changes of every queue.
+    All,
+    /// The node alone.
+    Node,
+    /// The node and one queue.
+    Queue(String),
+}
+
+impl Topic {
+    fn of(query: &str) -> Result<Self, &'static str> {
+        let params = path::query(query).ok_or("the query is not percent-encoded UTF-8")?;
+        match &params[..] {
+            [] => Ok(Self::All),
+            [(name, value)] if name == "queue" => Ok(Self::Queue(value.clone())),
+            [(name, value)] if name == "only" && value == "stats" => Ok(Self::Node),
+            _ => Err("live updates take either queue, the name of one, or only=stats"),
+        }
+    }
 }
 
 /// What a subscriber was told of queues: depth, in flight, consumers.
@@ -33,21 +57,21 @@ pub(crate) fn serve(
     path: &str,
     query: &str,
 ) -> std::io::Result<()> {
-    let params = path::query(query).unwrap_or_default();
-    let unknown = params.iter().find(|(name, _)| name != "queue");
-    if unknown.is_some() {
-        let response = Problem::invalid("queue is the only parameter of live updates").response();
-        return socket.write_all(&response.encode(false, false));
-    }
-    let queue = params.first().map(|(_, name)| name.clone());
-    let form = if path.ends_with("/ws") {
-        let Some(accept) = crate::websocket::accept(head) else {
+    let topic = match Topic::of(query) {
+        Ok(topic) => topic,
+        Err(detail) => {
+            let response = Problem::invalid(detail).response();
+            return socket.write_all(&response.encode(false, false));
+        }
+    };
+    let mut form = if path.ends_with("/ws") {
+        let Some(accept) = websocket::accept(head) else {
             let detail = "this is where a WebSocket begins; /api/v1/events has the same as server-sent events";
             let response = Problem::invalid(detail).response();
             return socket.write_all(&response.encode(false, false));
         };
         socket.write_all(accept.as_bytes())?;
-        Form::WebSocket
+        Form::WebSocket(websocket::Reader::default())
     } else {
         socket.write_all(
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\
@@ -58,30 +82,29 @@ pub(crate) fn serve(
     let mut told = Told::new();
     let mut next = Instant::now();
     while !shared.is_stopping() {
-        for (kind, data) in events(shared, queue.as_deref(), &mut told) {
+        for (kind, data) in events(shared, &topic, &mut told) {
             match form {
                 Form::Events => write!(&mut socket, "event: {kind}\ndata: {data}\n\n")?,
-                Form::WebSocket => {
+                Form::WebSocket(_) => {
                     let text = json!({"type": kind, "data": data}).to_string();
-                    socket.write_all(&crate::websocket::text_frame(text.as_bytes()))?;
+                    socket.write_all(&websocket::text_frame(text.as_bytes()))?;
                 }
             }
         }
-        next += EVERY;
+        next = due_after(next, Instant::now());
         while Instant::now() < next && !shared.is_stopping() {
-            // What the peer sends is read and forgotten; that it went is seen.
             let mut buffer = [0u8; 1024];
             match socket.read(&mut buffer) {
                 Ok(0) => return Ok(()),
-                Ok(len)
-                    if matches!(form, Form::WebSocket)
-                        && crate::websocket::is_close(&buffer[..len]) =>
-                {
-                    return socket.write_all(&crate::websocket::close_frame());
+                Ok(len) => {
+                    if let Form::WebSocket(reader) = &mut form
+                        && !answer_frames(socket, reader, &buffer[..len])?
+                    {
+                        return Ok(());
+                    }
+                    std::thread::sleep(Duration::from_millis(10));
                 }
-                Ok(_) => std::thread::sleep(Duration::from_millis(10)),
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {}
+                Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -89,20 +112,47 @@ pub(crate) fn serve(
     Ok(())
 }
 
+/// When the next set is due. What a slow broker or peer kept from being sent is not made up for.
+fn due_after(due: Instant, now: Instant) -> Instant {
+    (due + EVERY).max(now)
+}
+
+/// Answers what a peer says; false when that was its last word.
+fn answer_frames(
+    mut socket: &TcpStream,
+    reader: &mut websocket::Reader,
+    bytes: &[u8],
+) -> std::io::Result<bool> {
+    for heard in reader.handle_input(bytes) {
+        match heard {
+            Heard::Ping(payload) => socket.write_all(&websocket::pong_frame(&payload))?,
+            Heard::Close(code) => {
+                socket.write_all(&websocket::close_frame(code))?;
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
 /// One set.
-fn events(shared: &Shared, queue: Option<&str>, told: &mut Told) -> Vec<(&'static str, Value)> {
+fn events(shared: &Shared, topic: &Topic, told: &mut Told) -> Vec<(&'static str, Value)> {
     let backend = &*shared.backend;
     let mut events = Vec::new();
     events.extend(node::stats_json(backend).ok().map(|stats| ("stats", stats)));
-    if let Some(name) = queue {
-        let call = Call {
-            parts: vec![name.to_owned()],
-            ..Call::default()
-        };
-        let detail = queues::one(backend, &call).ok();
-        let detail = detail.and_then(|response| api::json(&response.body).ok());
-        events.push(("queue", detail.unwrap_or(Value::Null)));
-        return events;
+    match topic {
+        Topic::Node => return events,
+        Topic::Queue(name) => {
+            let call = Call {
+                parts: vec![name.clone()],
+                ..Call::default()
+            };
+            // One that is gone is told of as null.
+            let detail = queues::detail(backend, &call).ok();
+            events.push(("queue", json!(detail)));
+            return events;
+        }
+        Topic::All => {}
     }
     let Ok(rows) = queues::rows(backend) else {
         return events;
@@ -124,4 +174,33 @@ fn events(shared: &Shared, queue: Option<&str>, told: &mut Told) -> Vec<(&'stati
     }
     *told = now;
     events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wanted_is_said_in_one_way() {
+        assert_eq!(Topic::of(""), Ok(Topic::All));
+        assert_eq!(Topic::of("only=stats"), Ok(Topic::Node));
+        assert_eq!(Topic::of("queue=a%2Fb"), Ok(Topic::Queue("a/b".to_owned())));
+        for wrong in [
+            "queue=%zz",
+            "only=queues",
+            "only",
+            "queues=a",
+            "queue=a&only=stats",
+        ] {
+            assert!(Topic::of(wrong).is_err(), "{wrong}");
+        }
+    }
+    #[test]
+    fn sets_that_were_missed_are_not_sent_afterwards() {
+        let due = Instant::now();
+        let in_time = due + EVERY / 2;
+        assert_eq!(due_after(due, in_time), due + EVERY);
+        let late = due + 60 * EVERY;
+        assert_eq!(due_after(due, late), late);
+    }
 }
