@@ -58,7 +58,7 @@ const ASSETS: &[Asset] = assets![
 /// An answer to a request for the page, without its length, which the server adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Status of HTTP: 200, 304, 308 or 404.
+    /// Status of HTTP: 200, 304, 307 or 404.
     pub status: u16,
     /// Header fields.
     pub headers: Vec<(&'static str, String)>,
@@ -71,8 +71,9 @@ pub struct Page {
 #[must_use]
 pub fn serve(path: &str, if_none_match: Option<&str>) -> Option<Page> {
     if path == "/" || path == "/dashboard" {
+        // Not for ever: browsers keep that, and something else may be at this port tomorrow.
         return Some(Page {
-            status: 308,
+            status: 307,
             headers: vec![("location", ROOT.to_owned())],
             body: b"",
         });

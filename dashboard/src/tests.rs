@@ -47,7 +47,7 @@ fn the_page_and_its_files_are_served_with_a_strict_policy() {
         let page = serve(path, None).expect("a redirection");
         assert_eq!(
             (page.status, header(&page, "location").as_str()),
-            (308, "/dashboard/")
+            (307, "/dashboard/")
         );
     }
 }

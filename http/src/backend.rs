@@ -65,19 +65,6 @@ pub struct NodeInfo {
     pub is_login_required: bool,
 }
 
-/// A number of the store for the metrics.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoreNumber {
-    /// Name of the metric.
-    pub name: &'static str,
-    /// What it is, one sentence.
-    pub help: &'static str,
-    /// It only grows.
-    pub is_counter: bool,
-    /// Now.
-    pub value: f64,
-}
-
 /// A file of the dashboard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
@@ -101,8 +88,6 @@ pub trait Backend: Send + Sync {
     fn admit(&self, credentials: &Credentials, peer: IpAddr) -> Entry;
     /// Bytes of memory that the process holds, and its threads.
     fn process(&self) -> (u64, u64);
-    /// Numbers of the store.
-    fn store_numbers(&self) -> Vec<StoreNumber>;
     /// A file of the dashboard by its path; `known` is the tag of the one that the browser has.
     fn page(&self, path: &str, known: Option<&str>) -> Option<Page>;
 }

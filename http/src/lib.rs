@@ -12,6 +12,7 @@
     reason = "the server owns sockets, threads and clocks so that the pure crates need none"
 )]
 
+mod admit;
 mod api;
 mod backend;
 mod guard;
@@ -21,10 +22,12 @@ mod path;
 mod problem;
 mod response;
 mod routes;
+mod seats;
 mod server;
+mod target;
 mod websocket;
 
-pub use backend::{Backend, Credentials, Entry, NodeInfo, Page, StoreNumber};
+pub use backend::{Backend, Credentials, Entry, NodeInfo, Page};
 pub use guard::{Guard, GuardEvent, Head, Limits};
-pub use routes::{OPENAPI, served};
-pub use server::{Server, Settings, is_metrics_path};
+pub use server::{Server, Settings};
+pub use target::is_metrics_path;

@@ -360,15 +360,6 @@ fn put_node(out: &mut String, backend: &dyn Backend, stats: &NodeStats) {
         start_ms / 1_000,
         start_ms % 1_000
     );
-    for number in backend.store_numbers() {
-        let kind = if number.is_counter {
-            "counter"
-        } else {
-            "gauge"
-        };
-        put_head(out, number.name, kind, number.help);
-        let _ = writeln!(out, "{} {}", number.name, number.value);
-    }
 }
 
 fn put_head(out: &mut String, name: &str, kind: &str, help: &str) {

@@ -12,18 +12,18 @@ pub(crate) struct Problem {
     pub(crate) status: u16,
     detail: String,
     reason: &'static str,
-    error: String,
+    /// Instead of the detail, for programs of before.
+    short: Option<String>,
     field: Option<String>,
 }
 
 impl Problem {
     pub(crate) fn new(status: u16, reason: &'static str, detail: impl Into<String>) -> Self {
-        let detail = detail.into();
         Self {
             status,
-            error: detail.clone(),
-            detail,
+            detail: detail.into(),
             reason,
+            short: None,
             field: None,
         }
     }
@@ -33,17 +33,15 @@ impl Problem {
         Self::new(400, "invalid", detail)
     }
 
-    /// It does not exist; `error` is the short text that clients of the original know.
-    pub(crate) fn missing(error: &str, detail: impl Into<String>) -> Self {
-        Self {
-            error: error.to_owned(),
-            ..Self::new(404, "not-found", detail)
-        }
+    /// It does not exist; `short` is the text that clients of the original know.
+    pub(crate) fn missing(short: &str, detail: impl Into<String>) -> Self {
+        Self::new(404, "not-found", detail).with_short(short)
     }
 
-    /// The short text.
-    pub(crate) fn short(&mut self, error: &str) {
-        self.error = error.to_owned();
+    /// With this short text, unless it has one.
+    pub(crate) fn with_short(mut self, short: &str) -> Self {
+        self.short.get_or_insert_with(|| short.to_owned());
+        self
     }
 
     pub(crate) fn with_field(self, field: Option<String>) -> Self {
@@ -57,7 +55,7 @@ impl Problem {
             "status": self.status,
             "detail": self.detail,
             "reason": self.reason,
-            "error": self.error,
+            "error": self.short.as_ref().unwrap_or(&self.detail),
         });
         if let Some(field) = &self.field {
             value["field"] = field.as_str().into();
@@ -70,19 +68,7 @@ impl Problem {
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let (status, reason) = status_of(refusal.reason);
-        let error = match reason {
-            "not-found" if refusal.text.starts_with("no queue") => "queue not found",
-            "not-found" => "not found",
-            _ => "",
-        };
-        let problem = Self::new(status, reason, refusal.text);
-        match error {
-            "" => problem,
-            error => Self {
-                error: error.to_owned(),
-                ..problem
-            },
-        }
+        Self::new(status, reason, refusal.text)
     }
 }
 
@@ -94,7 +80,6 @@ pub(crate) const fn title(status: u16) -> &'static str {
         204 => "No Content",
         304 => "Not Modified",
         307 => "Temporary Redirect",
-        308 => "Permanent Redirect",
         400 => "Bad Request",
         401 => "Unauthorized",
         403 => "Forbidden",

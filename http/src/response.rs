@@ -20,6 +20,15 @@ impl Response {
         }
     }
 
+    /// Without a body.
+    pub(crate) const fn empty(status: u16) -> Self {
+        Self {
+            status,
+            headers: Vec::new(),
+            body: Vec::new(),
+        }
+    }
+
     /// A value as JSON.
     pub(crate) fn json(status: u16, value: &(impl serde::Serialize + ?Sized)) -> Self {
         // Fails for no value that the API makes: keys are texts.

@@ -7,7 +7,7 @@ use crate::problem::Problem;
 use crate::response::Response;
 
 /// The OpenAPI document.
-pub const OPENAPI: &str = include_str!("../openapi.json");
+pub(crate) const OPENAPI: &str = include_str!("../openapi.json");
 
 type Handler = fn(&dyn Backend, &Call) -> Answer;
 
@@ -250,13 +250,12 @@ pub(crate) const ROUTES: &[Route] = &[
     ),
 ];
 
-/// Method and path of everything that is served, the dashboard excepted.
-pub fn served() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let live = ["/api/v1/events", "/api/v1/ws"].map(|path| ("GET", path));
-    ROUTES
-        .iter()
-        .map(|route| (route.method, route.path))
-        .chain(live)
+/// Where live updates are; only `GET` opens them.
+const LIVE: [&str; 2] = ["/api/v1/events", "/api/v1/ws"];
+
+/// Whether live updates are at this path.
+pub(crate) fn is_live(path: &str) -> bool {
+    LIVE.contains(&path)
 }
 
 /// What a request asks for.
@@ -267,15 +266,20 @@ pub(crate) enum Found {
     Answer(Response),
 }
 
-/// Whether a route is at this path, for any method.
+/// Whether something is at this path, for any method.
 pub(crate) fn is_known(path: &str) -> bool {
     let mut routes = ROUTES.iter();
-    routes.any(|route| path::matched(route.path, path).is_some())
+    is_live(path) || routes.any(|route| path::matched(route.path, path).is_some())
 }
 
-/// The route of a request.
+/// The route of a request. Live updates are none: what asks for them in the wrong way is told so.
 pub(crate) fn find(method: &str, path: &str) -> Found {
+    // What would be answered to GET is made, and its body left out.
+    let wanted = if method == "HEAD" { "GET" } else { method };
     let mut allowed = Vec::new();
+    if is_live(path) {
+        allowed.push("GET");
+    }
     for route in ROUTES {
         match path::matched(route.path, path) {
             None => {}
@@ -283,7 +287,7 @@ pub(crate) fn find(method: &str, path: &str) -> Found {
                 let problem = Problem::invalid("the path is not percent-encoded UTF-8");
                 return Found::Answer(problem.response());
             }
-            Some(Ok(parts)) if route.method == method => return Found::Route(route, parts),
+            Some(Ok(parts)) if route.method == wanted => return Found::Route(route, parts),
             Some(Ok(_)) => allowed.push(route.method),
         }
     }
@@ -294,12 +298,10 @@ pub(crate) fn find(method: &str, path: &str) -> Found {
     }
     let list = allowed.join(", ");
     if method == "OPTIONS" {
-        let mut response = Response::new(204, "text/plain", Vec::new()).with("Allow", list);
-        response.headers.remove(0);
-        return Found::Answer(response);
+        return Found::Answer(Response::empty(204).with("Allow", list));
     }
-    let mut problem = Problem::new(405, "not-allowed", format!("{method} is not one of {list}"));
-    problem.short("method not allowed");
+    let problem = Problem::new(405, "not-allowed", format!("{method} is not one of {list}"));
+    let problem = problem.with_short("method not allowed");
     Found::Answer(problem.response().with("Allow", list))
 }
 
@@ -320,8 +322,25 @@ impl Route {
         }
         match (self.handler)(backend, call) {
             Ok(response) => response,
+            Err(problem) if problem.status == 404 => {
+                problem.with_short(missing(self.path)).response()
+            }
             Err(problem) => problem.response(),
         }
+    }
+}
+
+/// The short text when what the path names does not exist, which clients of the original compare.
+fn missing(path: &str) -> &'static str {
+    let is_below = |root: &str| path.starts_with(root);
+    if is_below("/api/v1/queues/{name}") {
+        "queue not found"
+    } else if is_below("/api/v1/streams/{name}") {
+        "stream not found"
+    } else if is_below("/api/v1/schemas/{name}") {
+        "schema not found"
+    } else {
+        "not found"
     }
 }
 
@@ -354,9 +373,24 @@ mod tests {
                 assert_eq!(named, known, "parameters of {method} {path}");
             }
         }
-        let served: BTreeSet<(String, String)> = served()
+        let routes = ROUTES.iter().map(|route| (route.method, route.path));
+        let served: BTreeSet<(String, String)> = routes
+            .chain(LIVE.map(|path| ("GET", path)))
             .map(|(method, path)| (method.to_owned(), path.to_owned()))
             .collect();
         assert_eq!(described, served);
+    }
+    #[test]
+    fn live_updates_are_opened_by_get_alone() {
+        for path in LIVE {
+            for (method, status) in [("POST", 405), ("HEAD", 405), ("OPTIONS", 204)] {
+                let Found::Answer(response) = find(method, path) else {
+                    panic!("{method} {path} is no route");
+                };
+                let allow = ("Allow".to_owned(), "GET".to_owned());
+                assert_eq!(response.status, status, "{method} {path}");
+                assert!(response.headers.contains(&allow), "{:?}", response.headers);
+            }
+        }
     }
 }

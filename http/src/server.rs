@@ -6,20 +6,20 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-
+use crate::admit::refuse_head;
 use crate::api::Call;
-use crate::backend::{Backend, Credentials, Entry};
+use crate::backend::Backend;
 use crate::guard::{Guard, GuardEvent, Head, Limits};
 use crate::live;
 use crate::path;
 use crate::problem::Problem;
 use crate::response::Response;
-use crate::routes::{self, Found, Route};
+use crate::routes::Route;
+use crate::seats::{Full, Seats};
+use crate::target::{Target, path_of};
 
 /// How the server behaves.
 #[derive(Clone, Debug)]
@@ -28,6 +28,10 @@ pub struct Settings {
     pub limits: Limits,
     /// Connections at a time; more are told to come later.
     pub connections_max: usize,
+    /// Of one address; the others must find a place whatever it does.
+    pub connections_per_ip_max: usize,
+    /// Failed logins that are answered late at a time; beyond them the answer comes at once.
+    pub delayed_max: usize,
     /// How many of them may be live updates.
     pub live_max: usize,
     /// Bytes of a body.
@@ -43,6 +47,8 @@ impl Default for Settings {
         Self {
             limits: Limits::default(),
             connections_max: 64,
+            connections_per_ip_max: 32,
+            delayed_max: 8,
             live_max: 16,
             body_max: 1 << 20,
             definitions_max: 16 << 20,
@@ -67,8 +73,9 @@ pub(crate) struct Shared {
     pub(crate) backend: Arc<dyn Backend>,
     settings: Settings,
     is_stopping: AtomicBool,
-    connections: AtomicUsize,
-    live: AtomicUsize,
+    connections: Arc<Seats>,
+    live: Arc<Seats>,
+    pub(crate) delayed: Arc<Seats>,
     begin: Instant,
 }
 
@@ -101,10 +108,11 @@ impl Server {
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             backend,
+            connections: Seats::new(settings.connections_max, settings.connections_per_ip_max),
+            live: Seats::new(settings.live_max, settings.live_max),
+            delayed: Seats::new(settings.delayed_max, settings.delayed_max),
             settings,
             is_stopping: AtomicBool::new(false),
-            connections: AtomicUsize::new(0),
-            live: AtomicUsize::new(0),
             begin: Instant::now(),
         });
         let accepting = Arc::clone(&shared);
@@ -121,7 +129,7 @@ impl Server {
         // Wakes the thread that accepts; when that fails, it is awake.
         let _ = TcpStream::connect_timeout(&self.address, TICK);
         let until = Instant::now() + STOP_GRACE;
-        while self.shared.connections.load(Ordering::Relaxed) > 0 && Instant::now() < until {
+        while !self.shared.connections.is_empty() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -148,50 +156,36 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// A place among the connections or the live updates, given back when it is dropped.
-struct Place<'a>(&'a AtomicUsize);
-
-impl<'a> Place<'a> {
-    fn take(count: &'a AtomicUsize, max: usize) -> Option<Self> {
-        let taken = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
-            (count < max).then_some(count + 1)
-        });
-        taken.ok().map(|_| Self(count))
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 fn admit(mut socket: TcpStream, shared: &Arc<Shared>) {
-    let max = shared.settings.connections_max;
-    let Some(place) = Place::take(&shared.connections, max) else {
-        let problem = Problem::new(503, "unavailable", "too many connections; come again later");
-        let _ = socket.set_nonblocking(true);
-        // It fits into the socket's buffer or is not told.
-        let _ = socket.write(&problem.response().encode(false, false));
-        return;
+    let peer = socket
+        .peer_addr()
+        .map_or(IpAddr::from([127, 0, 0, 1]), |addr| addr.ip());
+    let seat = match shared.connections.take(peer) {
+        Ok(seat) => seat,
+        Err(full) => {
+            let detail = match full {
+                Full::All => "too many connections; come again later",
+                Full::Each => "too many connections of this address; come again later",
+            };
+            let problem = Problem::new(503, "unavailable", detail);
+            let _ = socket.set_nonblocking(true);
+            // It fits into the socket's buffer or is not told.
+            let _ = socket.write(&problem.response().encode(false, false));
+            return;
+        }
     };
-    std::mem::forget(place);
-    let shared_by_thread = Arc::clone(shared);
+    let shared = Arc::clone(shared);
     let spawned = std::thread::Builder::new()
         .name("http-conn".to_owned())
         .stack_size(STACK_BYTES)
         .spawn(move || {
-            let _place = Place(&shared_by_thread.connections);
-            let peer = socket
-                .peer_addr()
-                .map_or(IpAddr::from([127, 0, 0, 1]), |addr| addr.ip());
-            if let Err(error) = serve(&socket, peer, &shared_by_thread) {
+            let _seat = seat;
+            if let Err(error) = serve(&socket, peer, &shared) {
                 log::debug!("HTTP: {peer}: {error}");
             }
         });
     if let Err(error) = spawned {
         log::warn!("HTTP: no thread for a connection: {error}");
-        drop(Place(&shared.connections));
     }
 }
 
@@ -217,7 +211,7 @@ fn serve(mut socket: &TcpStream, peer: IpAddr, shared: &Shared) -> std::io::Resu
                     if head.expects_continue && head.body_len > 0 {
                         socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
                     }
-                    let is_long = head.target.split('?').next() == Some("/api/v1/definitions");
+                    let is_long = path_of(&head) == "/api/v1/definitions";
                     let settings = &shared.settings;
                     guard.admit(if is_long {
                         settings.definitions_max
@@ -227,7 +221,7 @@ fn serve(mut socket: &TcpStream, peer: IpAddr, shared: &Shared) -> std::io::Resu
                 }
                 GuardEvent::Body(body) => {
                     let target = std::mem::replace(&mut target, Target::Page);
-                    if !answer(socket, shared, &head, target, body)? {
+                    if !answer(socket, peer, shared, &head, target, body)? {
                         return linger(socket);
                     }
                     guard.done(shared.now());
@@ -259,7 +253,8 @@ fn serve(mut socket: &TcpStream, peer: IpAddr, shared: &Shared) -> std::io::Resu
     }
 }
 
-fn is_timeout(error: &std::io::Error) -> bool {
+/// Whether reading may simply be tried again.
+pub(crate) fn is_timeout(error: &std::io::Error) -> bool {
     use std::io::ErrorKind;
     matches!(
         error.kind(),
@@ -280,145 +275,10 @@ fn linger(mut socket: &TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What a request is for. It is decided once, so that what is served is what the login was judged by.
-enum Target {
-    /// The dashboard.
-    Page,
-    /// Live updates, which never end.
-    Live,
-    /// A route and the parts of its path.
-    Route(&'static Route, Vec<String>),
-    /// It is answered already.
-    Answer(Response),
-}
-
-impl Target {
-    fn of(head: &Head, settings: &Settings) -> Self {
-        let path = path_of(head);
-        let is_get = matches!(head.method.as_str(), "GET" | "HEAD");
-        let path = match settings.metrics_path.as_deref() {
-            Some(configured) if configured == path => METRICS,
-            None if path == METRICS => {
-                let problem = Problem::missing("not found", "metrics are switched off");
-                return Self::Answer(problem.response());
-            }
-            _ if is_get && is_page(path) => return Self::Page,
-            _ if head.method == "GET" && is_live(path) => return Self::Live,
-            _ => path,
-        };
-        let method = if is_get { "GET" } else { &head.method };
-        match routes::find(method, path) {
-            Found::Route(route, parts) => Self::Route(route, parts),
-            Found::Answer(response) => Self::Answer(response),
-        }
-    }
-
-    /// Whether nobody has to say who they are for it.
-    fn is_open(&self) -> bool {
-        match self {
-            Self::Page => true,
-            Self::Route(route, _) => route.is_open,
-            Self::Live | Self::Answer(_) => false,
-        }
-    }
-}
-
-/// Where metrics are, whatever is configured besides.
-const METRICS: &str = "/metrics";
-
-/// Whether metrics may be at this path too: one that nothing else is at, as requests write it.
-#[must_use]
-pub fn is_metrics_path(path: &str) -> bool {
-    let is_written = path.starts_with('/')
-        && path.bytes().all(|byte| byte.is_ascii_graphic())
-        && !path.contains(['?', '#']);
-    is_written && (path == METRICS || !(is_page(path) || is_live(path) || routes::is_known(path)))
-}
-
-fn path_of(head: &Head) -> &str {
-    head.target.split('?').next().unwrap_or_default()
-}
-
-fn is_page(path: &str) -> bool {
-    path == "/" || path == "/dashboard" || path.starts_with("/dashboard/")
-}
-
-fn is_live(path: &str) -> bool {
-    matches!(path, "/api/v1/events" | "/api/v1/ws")
-}
-
-/// What is wrong with a request before its body has come.
-fn refuse_head(head: &Head, target: &Target, peer: IpAddr, shared: &Shared) -> Option<Response> {
-    let node = shared.backend.node();
-    let host = head.header("host").unwrap_or_default();
-    let is_change = !matches!(head.method.as_str(), "GET" | "HEAD" | "OPTIONS");
-    if let Some(origin) = head.header("origin") {
-        let own = [format!("http://{host}"), format!("https://{host}")];
-        if !own.iter().any(|own| own.eq_ignore_ascii_case(origin))
-            && (is_change || is_live(path_of(head)))
-        {
-            let detail = "pages of other origins may not do this";
-            return Some(Problem::new(403, "not-allowed", detail).response());
-        }
-    }
-    if !node.is_login_required && !is_local_name(host) {
-        let detail = "without a login only an address or localhost is taken as host, so that no page can rebind its name to this one";
-        return Some(Problem::new(403, "not-allowed", detail).response());
-    }
-    if !node.is_login_required || target.is_open() {
-        return None;
-    }
-    let Some(credentials) = credentials(head) else {
-        return Some(Problem::invalid("the authorization header cannot be read").response());
-    };
-    match shared.backend.admit(&credentials, peer) {
-        Entry::Granted => None,
-        Entry::Denied(delay) => {
-            std::thread::sleep(delay);
-            let response =
-                Problem::new(401, "unauthorized", "log in with Basic or Bearer").response();
-            Some(response.with(
-                "WWW-Authenticate",
-                "Basic realm=\"quark-queue\", charset=\"UTF-8\"",
-            ))
-        }
-    }
-}
-
-/// Whether a host header names an address or this machine.
-fn is_local_name(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => return rest.contains(']'),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-    };
-    name.is_empty()
-        || name.parse::<IpAddr>().is_ok()
-        || name.eq_ignore_ascii_case("localhost")
-        || name.to_ascii_lowercase().ends_with(".localhost")
-}
-
-fn credentials(head: &Head) -> Option<Credentials> {
-    let Some(value) = head.header("authorization") else {
-        return Some(Credentials::None);
-    };
-    let (scheme, rest) = value.split_once(' ')?;
-    if scheme.eq_ignore_ascii_case("bearer") {
-        return Some(Credentials::Bearer(rest.trim().to_owned()));
-    }
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return None;
-    }
-    let text = String::from_utf8(STANDARD.decode(rest.trim()).ok()?).ok()?;
-    let (user, password) = text.split_once(':')?;
-    Some(Credentials::Basic {
-        user: user.to_owned(),
-        password: password.to_owned(),
-    })
-}
-
 /// Answers a whole request; says whether another may follow.
 fn answer(
     mut socket: &TcpStream,
+    peer: IpAddr,
     shared: &Shared,
     head: &Head,
     target: Target,
@@ -428,7 +288,7 @@ fn answer(
     let (path, query) = head.target.split_once('?').unwrap_or((&head.target, ""));
     let response = match target {
         Target::Live => {
-            let Some(_place) = Place::take(&shared.live, shared.settings.live_max) else {
+            let Ok(_seat) = shared.live.take(peer) else {
                 let problem = Problem::new(429, "limit-exceeded", "too many live updates are open");
                 socket.write_all(&problem.response().encode(false, false))?;
                 return Ok(false);
@@ -465,12 +325,6 @@ fn respond(
 }
 
 fn page(shared: &Shared, head: &Head, path: &str) -> Response {
-    if path == "/" {
-        let mut response =
-            Response::new(307, "text/plain", Vec::new()).with("Location", "/dashboard/");
-        response.headers.remove(0);
-        return response;
-    }
     match shared.backend.page(path, head.header("if-none-match")) {
         Some(page) => Response {
             status: page.status,

@@ -8,7 +8,7 @@ use qq_core::admin::{Reply, Request};
 use qq_core::broker::Now;
 use qq_core::face::binary::TOKEN;
 use qq_core::face::{Login, LoginAnswer, PeerInfo};
-use qq_http::{Backend, Credentials, Entry, NodeInfo, Page, Server, Settings, StoreNumber};
+use qq_http::{Backend, Credentials, Entry, NodeInfo, Page, Server, Settings};
 use serde_json::Value;
 
 use crate::config::Config;
@@ -212,10 +212,6 @@ impl Backend for Front {
 
     fn process(&self) -> (u64, u64) {
         memory::of_process()
-    }
-
-    fn store_numbers(&self) -> Vec<StoreNumber> {
-        Vec::new()
     }
 
     fn page(&self, path: &str, known: Option<&str>) -> Option<Page> {

@@ -95,11 +95,7 @@ pub(crate) fn peek(backend: &dyn Backend, call: &Call) -> Answer {
 
 /// The queue of dead letters of the queue in the path, if it exists.
 fn dead(backend: &dyn Backend, call: &Call) -> Result<Option<String>, Problem> {
-    let name = call.name().to_owned();
-    match ask(backend, Request::Queue { name })? {
-        Reply::Queue(queue) => Ok(queue.dead_letter_queue),
-        _ => Err(unexpected()),
-    }
+    Ok(super::queues::detail(backend, call)?.dead_letter_queue)
 }
 
 pub(crate) fn peek_dead(backend: &dyn Backend, call: &Call) -> Answer {
@@ -181,6 +177,8 @@ pub(crate) fn redrive(backend: &dyn Backend, call: &Call) -> Answer {
     move_all(backend, call, body)
 }
 
+const NO_MESSAGE: &str = "message not found";
+
 pub(crate) fn one(backend: &dyn Backend, call: &Call) -> Answer {
     let position = call
         .parts
@@ -188,13 +186,19 @@ pub(crate) fn one(backend: &dyn Backend, call: &Call) -> Answer {
         .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let position = position.and_then(|text| text.parse().ok());
     let Some(position) = position else {
-        return Err(Problem::missing(
-            "not found",
-            "a position is a whole number",
-        ));
+        return Err(Problem::missing(NO_MESSAGE, "a position is a whole number"));
     };
     let queue = call.name().to_owned();
-    match ask(backend, Request::Message { queue, position })? {
+    let asked = ask(backend, Request::Message { queue, position });
+    // Which of the two is missing only the queue can tell.
+    let reply = asked.or_else(|problem| {
+        if problem.status == 404 {
+            super::queues::detail(backend, call)?;
+            return Err(problem.with_short(NO_MESSAGE));
+        }
+        Err(problem)
+    })?;
+    match reply {
         Reply::Message { message, why } => {
             let mut value = message_json(&message, PAYLOAD_SHOWN);
             value["why"] = json!(why);

@@ -43,7 +43,7 @@ pub(crate) fn one(backend: &dyn Backend, call: &Call) -> Answer {
         subject: call.name().to_owned(),
         version: u32::try_from(version).unwrap_or(u32::MAX),
     };
-    match ask(backend, request).map_err(no_schema)? {
+    match ask(backend, request)? {
         Reply::Schema(version) => Ok(Response::json(200, &long(&version))),
         _ => Err(unexpected()),
     }
@@ -51,7 +51,7 @@ pub(crate) fn one(backend: &dyn Backend, call: &Call) -> Answer {
 
 pub(crate) fn versions(backend: &dyn Backend, call: &Call) -> Answer {
     let subject = call.name().to_owned();
-    match ask(backend, Request::SchemaVersions { subject }).map_err(no_schema)? {
+    match ask(backend, Request::SchemaVersions { subject })? {
         Reply::Schemas(all) => {
             let all: Vec<Value> = all.iter().map(|version| long(version)).collect();
             Ok(Response::json(200, &all))
@@ -99,7 +99,7 @@ pub(crate) fn register(backend: &dyn Backend, call: &Call) -> Answer {
 
 pub(crate) fn delete(backend: &dyn Backend, call: &Call) -> Answer {
     let subject = call.name().to_owned();
-    match ask(backend, Request::DeleteSchema { subject }).map_err(no_schema)? {
+    match ask(backend, Request::DeleteSchema { subject })? {
         Reply::SchemaDeleted(versions) => Ok(Response::json(200, &json!({"deleted": versions}))),
         _ => Err(unexpected()),
     }
@@ -107,13 +107,6 @@ pub(crate) fn delete(backend: &dyn Backend, call: &Call) -> Answer {
 
 fn refused(fault: Fault) -> Problem {
     Problem::invalid(format!("no schema: {fault}"))
-}
-
-fn no_schema(mut problem: Problem) -> Problem {
-    if problem.status == 404 {
-        problem.short("schema not found");
-    }
-    problem
 }
 
 fn short(version: &SchemaVersion) -> Value {
