@@ -12,6 +12,7 @@ pub mod binary_frames;
 pub mod connection;
 mod dice;
 pub mod frames;
+pub mod http;
 pub mod node;
 pub mod schema;
 pub mod sections;
