@@ -54,10 +54,10 @@ pub(crate) struct Serve {
     /// permissive (default) or strict; or QWERQ_SCHEMA_MODE
     #[argh(option)]
     pub(crate) schema_mode: Option<String>,
-    /// taken for compatibility: writes share a sync by themselves
+    /// taken for compatibility, without effect: writes share a sync by themselves
     #[argh(option)]
     pub(crate) batch_interval: Option<String>,
-    /// taken for compatibility: every write is synced before it is confirmed
+    /// taken for compatibility, without effect: every write is synced before it is confirmed
     #[argh(option)]
     pub(crate) sync_interval: Option<String>,
     /// name of this node in a cluster (preview)

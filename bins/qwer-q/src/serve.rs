@@ -22,7 +22,35 @@ pub(crate) fn serve(serve: Serve, token: Option<String>) -> Result<ExitCode, Fai
     if token.is_none() {
         eprintln!("qwer-q: WARNING: Running without authentication - not for production");
     }
+    for warning in warnings(&serve) {
+        eprintln!("qwer-q: WARNING: {warning}");
+    }
     Ok(qqd::serve("qwer-q", settings, token))
+}
+
+/// What the user may expect of a flag in vain.
+fn warnings(serve: &Serve) -> Vec<String> {
+    let without_effect = [
+        (
+            "--batch-interval",
+            &serve.batch_interval,
+            "writes that come together share one sync by themselves, and none waits for others",
+        ),
+        (
+            "--sync-interval",
+            &serve.sync_interval,
+            "every message is on disk before it is confirmed, as with 0",
+        ),
+    ];
+    let mut warnings = Vec::new();
+    for (flag, value, why) in without_effect {
+        if let Some(text) = value
+            && duration(text) != Some(0.0)
+        {
+            warnings.push(format!("{flag} {text} has no effect: {why}"));
+        }
+    }
+    warnings
 }
 
 /// What the daemon is told, as its variables.
@@ -63,7 +91,7 @@ fn settings(serve: &Serve, mode: Option<&str>) -> Result<Vec<(String, String)>, 
         ("--sync-interval", &serve.sync_interval),
     ] {
         if let Some(text) = text
-            && !is_duration(text)
+            && duration(text).is_none()
         {
             return Err(format!("{flag} {text}: a duration such as 0, 10ms or 1s"));
         }
@@ -101,12 +129,13 @@ fn size(text: &str) -> Option<u64> {
     (1_024..=16 << 20).contains(&bytes).then_some(bytes)
 }
 
-/// A number of nanoseconds to hours with its unit, or 0.
-fn is_duration(text: &str) -> bool {
+/// The number in a duration, which is one of nanoseconds to hours with its unit, or 0.
+fn duration(text: &str) -> Option<f64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == 'µ');
-    let is_number = digits.parse::<f64>().is_ok_and(|number| number >= 0.0);
     let unit = &text[digits.len()..];
-    is_number && (["ns", "us", "µs", "ms", "s", "m", "h"].contains(&unit) || text == "0")
+    let is_unit = ["ns", "us", "µs", "ms", "s", "m", "h"].contains(&unit) || text == "0";
+    let number = digits.parse::<f64>().ok();
+    number.filter(|number| is_unit && *number >= 0.0)
 }
 
 #[cfg(test)]
@@ -185,11 +214,35 @@ mod tests {
                 Some(16 << 20)
             ]
         );
-        for text in ["0", "100ms", "1.5s", "0s", "2µs"] {
-            assert!(is_duration(text), "{text}");
-        }
+        let durations = ["0", "100ms", "1.5s", "0s", "2µs"].map(duration);
+        let numbers = [0.0, 100.0, 1.5, 0.0, 2.0].map(Some);
+        assert_eq!(durations, numbers);
         for text in ["", "1", "ms", "-1s", "1 day"] {
-            assert!(!is_duration(text), "{text}");
+            assert_eq!(duration(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn intervals_without_effect_are_warned_about_and_others_are_not() {
+        let warnings_of = |batch: Option<&str>, sync: Option<&str>| {
+            warnings(&Serve {
+                batch_interval: batch.map(str::to_owned),
+                sync_interval: sync.map(str::to_owned),
+                ..Serve::default()
+            })
+        };
+        let told = warnings_of(Some("10ms"), Some("100ms"));
+        assert!(
+            told[0].starts_with("--batch-interval 10ms has no effect: "),
+            "{told:?}"
+        );
+        assert!(
+            told[1].starts_with("--sync-interval 100ms has no effect: "),
+            "{told:?}"
+        );
+        assert_eq!(told.len(), 2);
+        // What they ask for is what is done.
+        assert!(warnings_of(Some("0"), Some("0s")).is_empty());
+        assert!(warnings_of(None, None).is_empty());
     }
 }

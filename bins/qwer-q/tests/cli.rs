@@ -17,25 +17,25 @@ struct Daemon {
     process: Child,
     broker: String,
     dir: PathBuf,
+    /// What it said until it was there.
+    log: String,
 }
 
 impl Daemon {
     fn start(name: &str, flags: &[&str]) -> Self {
+        let flags = [&["-p", "0", "--auth-token", "s3cret"], flags].concat();
+        Self::start_with(name, &flags, &[])
+    }
+
+    fn start_with(name: &str, flags: &[&str], variables: &[(&str, &str)]) -> Self {
         let dir = std::env::temp_dir().join(format!("qwer-q-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a folder");
         let mut process = Command::new(PROGRAM)
-            .args([
-                "serve",
-                "-p",
-                "0",
-                "--amqp-port",
-                "0",
-                "--metrics-port",
-                "0",
-                "--auth-token",
-                "s3cret",
-            ])
+            .args(["serve", "--amqp-port", "0", "--metrics-port", "0"])
             .args(flags)
+            .env_remove("QWERQ_AUTH_TOKEN")
+            .env_remove("QWERQ_SCHEMA_MODE")
+            .envs(variables.iter().copied())
             .current_dir(&dir)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -64,6 +64,7 @@ impl Daemon {
             process,
             broker: broker.expect("found"),
             dir,
+            log: seen,
         }
     }
 
@@ -223,6 +224,74 @@ fn nobody_comes_in_without_the_token() {
         (code, text.contains("schema required for queue")),
         (Some(1), true),
         "{text}"
+    );
+}
+
+/// Flags and commands as the first QWER-Q shows them, in the long form where there are two.
+#[test]
+fn the_command_lines_of_the_first_qwer_q_work_as_they_are() {
+    let flags = [
+        "--port=0",
+        "--data-dir",
+        "data",
+        "--schema-mode",
+        "permissive",
+        "--batch-interval",
+        "10ms",
+        "--sync-interval=100ms",
+        "--auth-token",
+        "s3cret",
+    ];
+    let daemon = Daemon::start_with("lines", &flags, &[]);
+    for flag in ["--batch-interval 10ms", "--sync-interval 100ms"] {
+        let warning = format!("WARNING: {flag} has no effect");
+        assert!(daemon.log.contains(&warning), "{}", daemon.log);
+    }
+    std::fs::write(daemon.dir.join("order.proto"), EVENT).expect("a file");
+    let register = "schema register --queue orders --proto order.proto --message shop.Order";
+    daemon.says(&register.split(' ').collect::<Vec<_>>());
+    let list = "QUEUE   MESSAGE TYPE  VERSION\norders  shop.Order    1\n";
+    assert_eq!(daemon.says(&["schema", "list"]), list);
+    let broker = format!("--broker={}", daemon.broker);
+    let output = Command::new(PROGRAM)
+        .args(["queue", "list", "--auth-token", "s3cret", &broker])
+        .output()
+        .expect("it runs");
+    assert_eq!(output.stdout, b"NAME  MESSAGES  IN-FLIGHT\n");
+    assert!(daemon.dir.join("data").is_dir());
+}
+
+/// Variables say what flags do not, and flags win.
+#[test]
+fn variables_stand_in_for_flags() {
+    let variables = [
+        ("QWERQ_AUTH_TOKEN", "s3cret"),
+        ("QWERQ_SCHEMA_MODE", "strict"),
+    ];
+    let strict = Daemon::start_with("variables", &["-p", "0", "--data-dir="], &variables);
+    let publish = ["queue", "publish", "q", "x"];
+    let (code, text) = strict.fails(&publish);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("schema required for queue"), "{text}");
+    assert!(!strict.run_as(None, &publish).status.success());
+    assert!(!strict.log.contains("has no effect"), "{}", strict.log);
+    let flags = [
+        "--port=0",
+        "--data-dir=",
+        "--auth-token=s3cret",
+        "--schema-mode=permissive",
+        "--sync-interval=0",
+    ];
+    let others = [
+        ("QWERQ_AUTH_TOKEN", "other"),
+        ("QWERQ_SCHEMA_MODE", "strict"),
+    ];
+    let permissive = Daemon::start_with("flags", &flags, &others);
+    permissive.says(&publish);
+    assert!(
+        !permissive.log.contains("has no effect"),
+        "{}",
+        permissive.log
     );
 }
 
