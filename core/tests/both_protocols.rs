@@ -224,7 +224,7 @@ impl Bench {
         self.ask_binary(&request)
             .into_iter()
             .find_map(|event| match event {
-                binary::Event::Delivered(message) => Some(message),
+                binary::Event::Delivered(message) => Some(*message),
                 _ => None,
             })
             .expect("a message")
@@ -350,7 +350,7 @@ proptest! {
             transient: is_transient,
             ..PublishRequest::default()
         };
-        bench.ask_binary(&Request::Publish(publish));
+        bench.ask_binary(&Request::Publish(Box::new(publish)));
         for attempt in 0..attempts {
             // Failed attempts over this protocol count over the other.
             if attempt == 0 {
@@ -510,11 +510,11 @@ fn a_schema_holds_for_both_protocols() {
     let path = (Value::Symbol(Symbol::from_static("path")), string("l[1].n"));
     assert!(info.contains(&path), "{info:?}");
     let publish = |payload: &Bytes| {
-        Request::Publish(PublishRequest {
+        Request::Publish(Box::new(PublishRequest {
             queue: "q".into(),
             payload: payload.clone(),
             ..PublishRequest::default()
-        })
+        }))
     };
     let told = bench.ask_binary(&publish(&wrong));
     let [binary::Event::Refused { error, .. }] = &told[..] else {

@@ -105,7 +105,7 @@ fn check_cuts(side: Side, seed: u32, wire: &[u8]) {
             rest = &rest[cut..];
             conn.handle_input(Duration::ZERO, &mut input);
             while let Some(event) = conn.poll_event() {
-                match event {
+                match event.into_owned() {
                     Event::Authenticate { .. } => _ = conn.auth_outcome(true),
                     Event::Request { reply_to, request } => {
                         write!(log, "{request:?}").expect("strings take everything");
@@ -159,7 +159,7 @@ impl Embedder {
     fn take_events(&mut self) {
         while let Some(event) = self.conn.poll_event() {
             assert!(!self.is_closed, "nothing comes after Closed: {event:?}");
-            match event {
+            match event.into_owned() {
                 Event::Authenticate { .. } => {
                     let is_accepted = self.dice.roll(8) > 0;
                     assert_eq!(self.conn.auth_outcome(is_accepted), Ok(()));
@@ -262,11 +262,11 @@ impl Embedder {
     fn ask(&mut self) {
         let queue = "q".to_owned();
         let request = match self.dice.roll(6) {
-            0 => Request::Publish(PublishRequest {
+            0 => Request::Publish(Box::new(PublishRequest {
                 queue,
                 payload: Bytes::from(vec![0x5a; self.dice.roll(20_000) as usize]),
                 ..PublishRequest::default()
-            }),
+            })),
             1 => Request::Consume(ConsumeRequest {
                 queue,
                 ..ConsumeRequest::default()

@@ -5,23 +5,25 @@
 //! Prints what arrived per second, the CPU time of the broker (PID) per million messages and, with `--rate`, the time
 //! from publish to delivery. Payloads carry a number that is checked: everything arrives once, in order. With `--rate`
 //! messages are sent at that pace, else as fast as a window of unanswered ones allows.
+//!
+//! One thread drives both connections and reads frames by hand, so that the broker has the other core to itself and
+//! what is measured is not the generator.
 
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "a program that measures owns sockets, threads and the clock"
+    reason = "a program that measures owns sockets and the clock"
 )]
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
 use qq_proto_binary::message::{
-    AckRequest, ConsumeRequest, Message, PublishRequest, QueueDeclareRequest, QueueDeleteRequest,
+    AckRequest, ConsumeRequest, PublishRequest, QueueDeclareRequest, QueueDeleteRequest,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const PUBLISH: u8 = 0x01;
 const PUBLISH_ACK: u8 = 0x02;
@@ -31,6 +33,9 @@ const ACK: u8 = 0x05;
 const ERROR: u8 = 0x07;
 const QUEUE_DECLARE: u8 = 0x50;
 const QUEUE_DELETE: u8 = 0x52;
+/// Fields of MESSAGE.
+const PAYLOAD: u64 = 3;
+const DELIVERY_ID: u64 = 50;
 const HEAD: usize = 6;
 /// Clock ticks of `/proc/PID/stat` a second.
 const TICKS: f64 = 100.0;
@@ -75,50 +80,72 @@ fn options() -> Options {
 /// One connection, with whole frames out of a buffer.
 struct Link {
     socket: TcpStream,
-    buf: Vec<u8>,
-    end: usize,
+    input: Vec<u8>,
+    input_end: usize,
+    output: Vec<u8>,
+    written: usize,
 }
 
 impl Link {
     fn open(port: u16) -> Self {
         let socket = TcpStream::connect(("127.0.0.1", port)).expect("a broker");
         socket.set_nodelay(true).expect("a socket");
-        let timeout = Some(Duration::from_millis(500));
-        socket.set_read_timeout(timeout).expect("a socket");
+        socket.set_nonblocking(true).expect("a socket");
         Self {
             socket,
-            buf: vec![0; 1 << 20],
-            end: 0,
+            input: vec![0; 1 << 20],
+            input_end: 0,
+            output: Vec::new(),
+            written: 0,
         }
     }
 
     fn send(&mut self, opcode: u8, body: &impl prost::Message) {
         let frame = frame(opcode, &body.encode_to_vec());
-        self.socket.write_all(&frame).expect("the broker reads");
+        self.output.extend_from_slice(&frame);
     }
 
-    /// Reads once, and hands every whole frame to `each`. False: nothing came.
-    fn read(&mut self, mut each: impl FnMut(u8, &[u8])) -> bool {
-        let len = match self.socket.read(&mut self.buf[self.end..]) {
+    /// Writes what the socket takes.
+    fn flush(&mut self) {
+        while self.written < self.output.len() {
+            match self.socket.write(&self.output[self.written..]) {
+                Ok(len) => self.written += len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => panic!("the broker closed: {error}"),
+            }
+        }
+        self.output.clear();
+        self.written = 0;
+    }
+
+    /// Reads once, and hands every whole frame to `each`.
+    fn read(&mut self, mut each: impl FnMut(u8, &[u8])) {
+        match self.socket.read(&mut self.input[self.input_end..]) {
             Ok(0) => panic!("the broker closed"),
-            Ok(len) => len,
-            Err(_) => return false,
-        };
-        self.end += len;
+            Ok(len) => self.input_end += len,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(error) => panic!("the broker closed: {error}"),
+        }
         let mut at = 0;
-        while let Some(head) = self.buf[at..self.end].first_chunk::<HEAD>() {
+        while let Some(head) = self.input[at..self.input_end].first_chunk::<HEAD>() {
             let body_len = u32::from_be_bytes([head[2], head[3], head[4], head[5]]) as usize;
             let next = at + HEAD + body_len;
-            if next > self.end {
+            if next > self.input_end {
                 break;
             }
             assert_ne!(head[0], ERROR, "a request is refused");
-            each(head[0], &self.buf[at + HEAD..next]);
+            each(head[0], &self.input[at + HEAD..next]);
             at = next;
         }
-        self.buf.copy_within(at..self.end, 0);
-        self.end -= at;
-        true
+        self.input.copy_within(at..self.input_end, 0);
+        self.input_end -= at;
+    }
+
+    /// What to wait for.
+    fn interest(&self) -> PollFd<'_> {
+        let mut flags = PollFlags::IN;
+        flags.set(PollFlags::OUT, !self.output.is_empty());
+        PollFd::new(&self.socket, flags)
     }
 }
 
@@ -127,6 +154,45 @@ fn frame(opcode: u8, body: &[u8]) -> Vec<u8> {
     frame.extend_from_slice(&(body.len() as u32).to_be_bytes());
     frame.extend_from_slice(body);
     frame
+}
+
+/// Waits until one of the links can go on, or until the time is over.
+fn wait(links: &[&Link], timeout: Duration) {
+    let mut interests: Vec<PollFd<'_>> = links.iter().map(|link| link.interest()).collect();
+    let timeout = Timespec::try_from(timeout).expect("a short time");
+    // Interrupted or not: whoever can go on goes on.
+    let _ = poll(&mut interests, Some(&timeout));
+}
+
+/// The payload of a MESSAGE and the number of its delivery.
+fn payload_of(body: &[u8]) -> (&[u8], u64) {
+    let mut at = 0;
+    let varint = |at: &mut usize| {
+        let (mut value, mut shift) = (0, 0);
+        loop {
+            let byte = body[*at];
+            *at += 1;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return value;
+            }
+            shift += 7;
+        }
+    };
+    let (mut payload, mut delivery_id) = (&body[..0], 0);
+    while at < body.len() {
+        let tag = varint(&mut at);
+        let value = varint(&mut at);
+        match (tag >> 3, tag & 7) {
+            (DELIVERY_ID, 0) => delivery_id = value,
+            (PAYLOAD, 2) => payload = &body[at..at + value as usize],
+            _ => {}
+        }
+        if tag & 7 == 2 {
+            at += value as usize;
+        }
+    }
+    (payload, delivery_id)
 }
 
 /// CPU time of a process, seconds.
@@ -144,140 +210,170 @@ fn cpu_seconds(pid: u32) -> f64 {
     ticks.sum::<f64>() / TICKS
 }
 
-/// Publishes until told to stop; a number and a moment are the first 16 bytes of each payload.
-fn publish(options: &Options, queue: &str, epoch: Instant, stop: &AtomicBool) {
-    let mut link = Link::open(options.port);
-    let request = PublishRequest {
-        queue: queue.to_owned(),
-        payload: vec![0xee; options.size.max(16)].into(),
-        transient: !options.is_durable,
-        ..PublishRequest::default()
-    };
-    let template = frame(PUBLISH, &request.encode_to_vec());
-    let at = template
-        .windows(16)
-        .position(|bytes| bytes == [0xee; 16])
-        .expect("the payload");
-    link.socket
-        .set_nonblocking(options.rate > 0)
-        .expect("a socket");
-    let (mut sent, mut answered) = (0_u64, 0_u64);
-    let mut batch = Vec::new();
-    let began = Instant::now();
-    while !stop.load(Ordering::Relaxed) {
-        let room = options.window - (sent - answered);
+/// Sends messages; a number and a moment are the first 16 bytes of each payload.
+struct Publisher {
+    link: Link,
+    template: Vec<u8>,
+    /// Where in it the payload begins.
+    payload_at: usize,
+    sent: u64,
+    answered: u64,
+}
+
+impl Publisher {
+    fn new(options: &Options, queue: &str) -> Self {
+        let request = PublishRequest {
+            queue: queue.to_owned(),
+            payload: vec![0xee; options.size.max(16)].into(),
+            transient: !options.is_durable,
+            ..PublishRequest::default()
+        };
+        let template = frame(PUBLISH, &request.encode_to_vec());
+        let payload_at = template.windows(16).position(|bytes| bytes == [0xee; 16]);
+        Self {
+            link: Link::open(options.port),
+            template,
+            payload_at: payload_at.expect("the payload"),
+            sent: 0,
+            answered: 0,
+        }
+    }
+
+    /// Sends what is due, and reads what is answered.
+    fn turn(&mut self, options: &Options, epoch: Instant) {
+        let answered = &mut self.answered;
+        self.link
+            .read(|opcode, _| *answered += u64::from(opcode == PUBLISH_ACK));
+        let now = epoch.elapsed();
+        let room = options.window - (self.sent - self.answered);
         let due = match options.rate {
             0 => room,
-            rate => ((began.elapsed().as_secs_f64() * rate as f64) as u64)
-                .saturating_sub(sent)
+            rate => ((now.as_secs_f64() * rate as f64) as u64)
+                .saturating_sub(self.sent)
                 .min(room),
         };
-        batch.clear();
+        let nanos = now.as_nanos() as u64;
+        let out = &mut self.link.output;
         for _ in 0..due {
-            let from = batch.len() + at;
-            batch.extend_from_slice(&template);
-            batch[from..from + 8].copy_from_slice(&sent.to_be_bytes());
-            let nanos = epoch.elapsed().as_nanos() as u64;
-            batch[from + 8..from + 16].copy_from_slice(&nanos.to_be_bytes());
-            sent += 1;
+            let from = out.len() + self.payload_at;
+            out.extend_from_slice(&self.template);
+            out[from..from + 8].copy_from_slice(&self.sent.to_be_bytes());
+            out[from + 8..from + 16].copy_from_slice(&nanos.to_be_bytes());
+            self.sent += 1;
         }
-        link.socket.write_all(&batch).expect("the broker reads");
-        link.read(|opcode, _| answered += u64::from(opcode == PUBLISH_ACK));
-        if options.rate > 0 {
-            std::thread::sleep(Duration::from_micros(200));
-        }
+        self.link.flush();
     }
 }
 
-/// What the consumer saw in the measured time.
-#[derive(Default)]
-struct Seen {
+/// Takes messages, and acknowledges those of one read together.
+struct Consumer {
+    link: Link,
+    next: u64,
+    is_measured: bool,
     count: u64,
     latencies_us: Vec<u32>,
 }
 
-/// What was seen, in how many seconds, and the broker's CPU seconds meanwhile.
-fn consume(options: &Options, queue: &str, epoch: Instant) -> (Seen, f64, f64) {
-    let mut link = Link::open(options.port);
-    link.send(
-        CONSUME,
-        &ConsumeRequest {
+impl Consumer {
+    fn new(options: &Options, queue: &str) -> Self {
+        let mut link = Link::open(options.port);
+        let consume = ConsumeRequest {
             queue: queue.to_owned(),
             prefetch: options.window as u32,
             ..ConsumeRequest::default()
-        },
-    );
-    let begin = Instant::now() + Duration::from_secs(options.warmup);
-    let end = begin + Duration::from_secs(options.seconds);
-    let (mut seen, mut next, mut before) = (Seen::default(), 0_u64, None);
-    let mut now = Instant::now();
-    while now < end {
-        let mut range = None;
-        let is_measured = now >= begin;
-        if is_measured && before.is_none() {
-            before = Some((cpu_seconds(options.pid), now));
+        };
+        link.send(CONSUME, &consume);
+        Self {
+            link,
+            next: 0,
+            is_measured: false,
+            count: 0,
+            latencies_us: Vec::new(),
         }
-        link.read(|opcode, body| {
+    }
+
+    fn turn(&mut self, options: &Options, epoch: Instant) {
+        let mut range = None;
+        let (next, latencies_us) = (&mut self.next, &mut self.latencies_us);
+        let (is_measured, count) = (self.is_measured, &mut self.count);
+        self.link.read(|opcode, body| {
             if opcode != MESSAGE {
                 return;
             }
-            let message = Message::decode(body).expect("a message");
+            let (payload, delivery_id) = payload_of(body);
             let number = |at: usize| {
-                let bytes = message.payload[at..at + 8].try_into().expect("eight bytes");
+                let bytes = payload[at..at + 8].try_into().expect("eight bytes");
                 u64::from_be_bytes(bytes)
             };
-            assert_eq!(number(0), next, "everything once, in order");
-            next += 1;
-            let first = range.map_or(message.delivery_id, |(first, _)| first);
-            range = Some((first, message.delivery_id));
-            seen.count += u64::from(is_measured);
+            assert_eq!(number(0), *next, "everything once, in order");
+            *next += 1;
+            let first = range.map_or(delivery_id, |(first, _)| first);
+            range = Some((first, delivery_id));
+            *count += u64::from(is_measured);
             if is_measured && options.rate > 0 {
-                let took = (epoch.elapsed().as_nanos() as u64).saturating_sub(number(8));
-                seen.latencies_us.push((took / 1_000) as u32);
+                let now = epoch.elapsed().as_nanos() as u64;
+                latencies_us.push((now.saturating_sub(number(8)) / 1_000) as u32);
             }
         });
         if let Some((first, last)) = range {
-            link.send(
-                ACK,
-                &AckRequest {
-                    delivery_id: first,
-                    delivery_id_last: last,
-                    ..AckRequest::default()
-                },
-            );
+            let ack = AckRequest {
+                delivery_id: first,
+                delivery_id_last: last,
+                ..AckRequest::default()
+            };
+            self.link.send(ACK, &ack);
         }
-        now = Instant::now();
+        self.link.flush();
     }
-    let (cpu_before, since) = before.expect("time passed");
-    let took = now - since;
-    (
-        seen,
-        took.as_secs_f64(),
-        cpu_seconds(options.pid) - cpu_before,
-    )
+}
+
+/// Runs publisher and consumer for so long.
+fn run(
+    publisher: &mut Publisher,
+    consumer: &mut Consumer,
+    options: &Options,
+    epoch: Instant,
+    time: Duration,
+) {
+    let end = Instant::now() + time;
+    // With a rate the next message is due soon.
+    let timeout = match options.rate {
+        0 => Duration::from_millis(100),
+        rate => Duration::from_nanos(1_000_000_000 / rate / 4),
+    };
+    while Instant::now() < end {
+        publisher.turn(options, epoch);
+        consumer.turn(options, epoch);
+        wait(&[&publisher.link, &consumer.link], timeout);
+    }
 }
 
 fn main() {
     let options = options();
     let queue = format!("load-{}", std::process::id());
     let mut control = Link::open(options.port);
-    control.send(
-        QUEUE_DECLARE,
-        &QueueDeclareRequest {
-            queue: queue.clone(),
-            durable: Some(options.is_durable),
-            ..QueueDeclareRequest::default()
-        },
-    );
-    while !control.read(|_, _| {}) {}
-    let (epoch, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
-    let publisher = {
-        let (options, queue, stop) = (options.clone(), queue.clone(), Arc::clone(&stop));
-        std::thread::spawn(move || publish(&options, &queue, epoch, &stop))
+    let declare = QueueDeclareRequest {
+        queue: queue.clone(),
+        durable: Some(options.is_durable),
+        ..QueueDeclareRequest::default()
     };
-    let (mut seen, took, cpu) = consume(&options, &queue, epoch);
-    stop.store(true, Ordering::Relaxed);
-    publisher.join().expect("the publisher");
+    control.send(QUEUE_DECLARE, &declare);
+    control.flush();
+    wait(&[&control], Duration::from_secs(5));
+    control.read(|_, _| {});
+    let mut consumer = Consumer::new(&options, &queue);
+    let mut publisher = Publisher::new(&options, &queue);
+    let epoch = Instant::now();
+    let mut drive = |consumer: &mut Consumer, seconds| {
+        let time = Duration::from_secs(seconds);
+        run(&mut publisher, consumer, &options, epoch, time);
+    };
+    drive(&mut consumer, options.warmup);
+    consumer.is_measured = true;
+    let (began, cpu) = (Instant::now(), cpu_seconds(options.pid));
+    drive(&mut consumer, options.seconds);
+    let took = began.elapsed().as_secs_f64();
+    let cpu = cpu_seconds(options.pid) - cpu;
     control.send(
         QUEUE_DELETE,
         &QueueDeleteRequest {
@@ -285,16 +381,17 @@ fn main() {
             ..QueueDeleteRequest::default()
         },
     );
-    control.read(|_, _| {});
-    let count = seen.count as f64;
+    control.flush();
+    let count = consumer.count as f64;
     print!(
         "{:.0}/s, broker CPU {:.2} s per million",
         count / took,
         cpu / count * 1e6
     );
-    if !seen.latencies_us.is_empty() {
-        seen.latencies_us.sort_unstable();
-        let at = |share: f64| seen.latencies_us[((count - 1.0) * share) as usize];
+    let latencies_us = &mut consumer.latencies_us;
+    if !latencies_us.is_empty() {
+        latencies_us.sort_unstable();
+        let at = |share: f64| latencies_us[((count - 1.0) * share) as usize];
         print!(
             ", p50 {} us, p99 {} us, max {} us",
             at(0.5),

@@ -27,7 +27,7 @@ pub const VERSIONED_LENGTH_MAX: u32 = 16 * 1024 * 1024;
 const VERSIONED_LENGTH_MIN: u32 = 2;
 /// Bytes before the payload in either layout, the correlation id aside.
 pub const HEAD_LEN: usize = 6;
-const CORRELATION_LEN: usize = 4;
+pub(crate) const CORRELATION_LEN: usize = 4;
 
 /// Flags of the documented layout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Layout {
     /// The payload has 4 GiB or more.
     pub fn put_head(
         self,
-        buf: &mut BytesMut,
+        buf: &mut impl BufMut,
         opcode: u8,
         flags: Flags,
         correlation: Option<u32>,

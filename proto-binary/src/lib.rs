@@ -14,7 +14,7 @@ pub mod error;
 pub mod frame;
 pub mod message;
 pub mod opcode;
-mod publish;
+pub mod publish;
 pub mod reply;
 pub mod request;
 pub mod stored;

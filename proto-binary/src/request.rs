@@ -1,6 +1,7 @@
 //! Requests: what a client asks, by opcode.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use bytes::{Bytes, BytesMut};
 use prost::Message as _;
@@ -13,14 +14,17 @@ use crate::message::{
     QueueStatsRequest, SchemaListRequest, SchemaRegisterRequest, SeekRequest, UnsubscribeRequest,
 };
 use crate::opcode::{Numbering, Opcode};
-use crate::publish::decode_publish;
+use crate::publish::{Publish, read_batch};
 use crate::wire::{Fields, Malformed, Value, count_fields};
 
 /// The same expression for the body of any request.
 macro_rules! with_body {
     ($request:expr, $body:ident => $then:expr) => {
         match $request {
-            Self::Publish($body) => $then,
+            Self::Publish($body) => {
+                let $body = &**$body;
+                $then
+            }
             Self::PublishBatch($body) => $then,
             Self::Consume($body) => $then,
             Self::Ack($body) => $then,
@@ -28,7 +32,10 @@ macro_rules! with_body {
             Self::ExtendVisibility($body) => $then,
             Self::Unsubscribe($body) => $then,
             Self::Heartbeat($body) => $then,
-            Self::Call($body) => $then,
+            Self::Call($body) => {
+                let $body = &**$body;
+                $then
+            }
             Self::SchemaRegister($body) | Self::SchemaGet($body) => {
                 let $body = &**$body;
                 $then
@@ -59,7 +66,7 @@ macro_rules! with_body {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// A message for a queue or stream.
-    Publish(PublishRequest),
+    Publish(Box<PublishRequest>),
     /// Several of them.
     PublishBatch(PublishBatchRequest),
     /// Begin to consume, or change how.
@@ -75,7 +82,7 @@ pub enum Request {
     /// A member of a group is alive.
     Heartbeat(HeartbeatRequest),
     /// A request to whoever consumes a queue.
-    Call(CallRequest),
+    Call(Box<CallRequest>),
     /// A new version of a schema.
     SchemaRegister(Box<SchemaRegisterRequest>),
     /// What a queue's schema is: `queue` and `version` are read.
@@ -150,11 +157,7 @@ impl Request {
         limits: &BodyLimits,
     ) -> Result<Option<Self>, BodyError> {
         check_bounds(opcode, &body, limits)?;
-        let request = if opcode == Opcode::Publish {
-            decode_publish(&body).map(|publish| Some(Self::Publish(publish)))?
-        } else {
-            Self::decode_body(opcode, body).map_err(|_| BodyError::Undecodable)?
-        };
+        let request = Self::decode_body(opcode, body).map_err(|_| BodyError::Undecodable)?;
         if request.as_ref().is_some_and(Self::is_queue_missing) {
             return Err(BodyError::QueueMissing);
         }
@@ -163,6 +166,7 @@ impl Request {
 
     fn decode_body(opcode: Opcode, body: Bytes) -> Result<Option<Self>, prost::DecodeError> {
         Ok(Some(match opcode {
+            Opcode::Publish => Self::Publish(Box::new(PublishRequest::decode(body)?)),
             Opcode::PublishBatch => Self::PublishBatch(PublishBatchRequest::decode(body)?),
             Opcode::Consume => Self::Consume(ConsumeRequest::decode(body)?),
             Opcode::Ack => Self::Ack(AckRequest::decode(body)?),
@@ -172,7 +176,7 @@ impl Request {
             }
             Opcode::Unsubscribe => Self::Unsubscribe(UnsubscribeRequest::decode(body)?),
             Opcode::Heartbeat => Self::Heartbeat(HeartbeatRequest::decode(body)?),
-            Opcode::Call => Self::Call(CallRequest::decode(body)?),
+            Opcode::Call => Self::Call(Box::new(CallRequest::decode(body)?)),
             Opcode::SchemaRegister => {
                 Self::SchemaRegister(Box::new(SchemaRegisterRequest::decode(body)?))
             }
@@ -261,6 +265,35 @@ impl Request {
         };
         queue.is_empty()
     }
+}
+
+/// Reads the body of a PUBLISH.
+///
+/// # Errors
+/// As [`Request::decode`].
+pub(crate) fn read_publish(body: Bytes, limits: &BodyLimits) -> Result<Publish, BodyError> {
+    check_bounds(Opcode::Publish, &body, limits)?;
+    let publish = Publish::read(body)?;
+    if !publish.has_queue() {
+        return Err(BodyError::QueueMissing);
+    }
+    Ok(publish)
+}
+
+/// Reads the body of a PUBLISH_BATCH.
+///
+/// # Errors
+/// As [`Request::decode`].
+pub(crate) fn read_publish_batch(
+    body: &Bytes,
+    limits: &BodyLimits,
+) -> Result<Vec<Publish>, BodyError> {
+    check_bounds(Opcode::PublishBatch, body, limits)?;
+    let batch = read_batch(body)?;
+    if batch.iter().any(|publish| !publish.has_queue()) {
+        return Err(BodyError::QueueMissing);
+    }
+    Ok(batch)
 }
 
 /// Looks at sizes and counts before anything is allocated for a body.

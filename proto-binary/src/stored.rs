@@ -6,12 +6,15 @@
 
 use core::ops::Range;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use alloc::vec::Vec;
+
+use bytes::{BufMut, Bytes};
 
 use crate::message::PublishRequest;
+use crate::publish::Publish;
 use crate::wire::{
-    Fields, Malformed, Value, bytes_field_len, put_delimited, put_str_field, put_uint_field,
-    str_field_len, uint_field_len,
+    Field, Fields, Malformed, Value, bytes_field_len, put_delimited, put_str_field, put_text_field,
+    put_uint_field, str_field_len, text_field_len, uint_field_len,
 };
 
 /// Numbers of the fields of MESSAGE that a record has.
@@ -48,6 +51,15 @@ pub fn encode<'h>(
     parts: &Parts<'_>,
     headers: impl Iterator<Item = (&'h str, &'h str)> + Clone,
 ) -> Bytes {
+    write(parts.message_id.as_bytes(), parts, headers)
+}
+
+/// The same with an id that is known to be UTF-8, instead of the one among the parts.
+fn write<'h>(
+    message_id: &[u8],
+    parts: &Parts<'_>,
+    headers: impl Iterator<Item = (&'h str, &'h str)> + Clone,
+) -> Bytes {
     let headers_len: usize = headers
         .clone()
         .map(|(key, value)| bytes_field_len(HEADERS, header_len(key, value)))
@@ -56,14 +68,14 @@ pub fn encode<'h>(
         0 => 0,
         len => bytes_field_len(PAYLOAD, len),
     };
-    let len = str_field_len(MESSAGE_ID, parts.message_id)
+    let len = text_field_len(MESSAGE_ID, message_id)
         + payload_len
         + headers_len
         + uint_field_len(PUBLISHED_AT, parts.published_at_ms as u64)
         + str_field_len(ORDERING_KEY, parts.ordering_key)
         + str_field_len(IDEMPOTENCY_KEY, parts.idempotency_key);
-    let mut buf = BytesMut::with_capacity(len);
-    put_str_field(&mut buf, MESSAGE_ID, parts.message_id);
+    let mut buf = Vec::with_capacity(len);
+    put_text_field(&mut buf, MESSAGE_ID, message_id);
     if !parts.payload.is_empty() {
         put_delimited(&mut buf, PAYLOAD, parts.payload.len());
         buf.put_slice(parts.payload);
@@ -79,7 +91,7 @@ pub fn encode<'h>(
     put_str_field(&mut buf, ORDERING_KEY, parts.ordering_key);
     put_str_field(&mut buf, IDEMPOTENCY_KEY, parts.idempotency_key);
     debug_assert_eq!(buf.len(), len, "lengths are computed as they are written");
-    buf.freeze()
+    Bytes::from(buf)
 }
 
 /// The record of a publish, under the id that the broker gave it or let it keep.
@@ -97,6 +109,32 @@ pub fn of_publish(publish: &PublishRequest, message_id: &str, published_at_ms: i
         .iter()
         .map(|(key, value)| (key.as_str(), value.as_str()));
     encode(&parts, headers)
+}
+
+/// The record of a publish that was read in place, under the id that the broker gave it or let it keep: UTF-8.
+#[must_use]
+pub fn of_read(publish: &Publish, message_id: &[u8], published_at_ms: i64) -> Bytes {
+    let parts = Parts {
+        message_id: "",
+        payload: publish.payload(),
+        published_at_ms,
+        ordering_key: publish.ordering_key(),
+        idempotency_key: publish.idempotency_key(),
+    };
+    write(message_id, &parts, publish.headers())
+}
+
+/// The id in a record, as bytes; empty where it cannot be read.
+#[must_use]
+pub fn message_id(record: &[u8]) -> &[u8] {
+    match Fields::of(record).next() {
+        Some(Ok(Field {
+            number: MESSAGE_ID,
+            value: Value::Delimited(id),
+            ..
+        })) => id,
+        _ => &[],
+    }
 }
 
 /// The record is damaged, or was not made here.

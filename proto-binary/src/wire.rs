@@ -1,7 +1,7 @@
 //! Protocol Buffers by hand, for the two places where the derives would cost too much: messages on their way out are
 //! written from their parts, and bodies are counted before anything is allocated for them.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
 /// Wire type of varints.
 const VARINT: u32 = 0;
@@ -34,7 +34,7 @@ fn write_varint(out: &mut [u8], mut value: u64) -> usize {
 }
 
 /// Tag and a varint, in one piece: buffers charge for each call.
-fn put_tagged(buf: &mut BytesMut, tag: u32, value: u64) {
+fn put_tagged(buf: &mut impl BufMut, tag: u32, value: u64) {
     if tag < 0x80 && value < 0x80 {
         buf.put_slice(&[tag as u8, value as u8]);
         return;
@@ -52,6 +52,11 @@ pub(crate) const fn bytes_field_len(number: u32, len: usize) -> usize {
 
 /// Encoded length of a string field, which is left out when empty.
 pub(crate) const fn str_field_len(number: u32, value: &str) -> usize {
+    text_field_len(number, value.as_bytes())
+}
+
+/// The same of bytes that are known to be UTF-8.
+pub(crate) const fn text_field_len(number: u32, value: &[u8]) -> usize {
     if value.is_empty() {
         0
     } else {
@@ -69,18 +74,23 @@ pub(crate) const fn uint_field_len(number: u32, value: u64) -> usize {
 }
 
 /// Tag and length of a field of `len` bytes; the bytes are the caller's to write.
-pub(crate) fn put_delimited(buf: &mut BytesMut, number: u32, len: usize) {
+pub(crate) fn put_delimited(buf: &mut impl BufMut, number: u32, len: usize) {
     put_tagged(buf, number << 3 | DELIMITED, len as u64);
 }
 
-pub(crate) fn put_str_field(buf: &mut BytesMut, number: u32, value: &str) {
+pub(crate) fn put_str_field(buf: &mut impl BufMut, number: u32, value: &str) {
+    put_text_field(buf, number, value.as_bytes());
+}
+
+/// A string field of bytes that are known to be UTF-8.
+pub(crate) fn put_text_field(buf: &mut impl BufMut, number: u32, value: &[u8]) {
     if !value.is_empty() {
         put_delimited(buf, number, value.len());
-        buf.put_slice(value.as_bytes());
+        buf.put_slice(value);
     }
 }
 
-pub(crate) fn put_uint_field(buf: &mut BytesMut, number: u32, value: u64) {
+pub(crate) fn put_uint_field(buf: &mut impl BufMut, number: u32, value: u64) {
     if value != 0 {
         put_tagged(buf, number << 3 | VARINT, value);
     }
@@ -146,6 +156,7 @@ impl<'a> Fields<'a> {
         Err(Malformed)
     }
 
+    #[inline]
     fn take_slice(&mut self, len: u64) -> Result<&'a [u8], Malformed> {
         let len = usize::try_from(len).map_err(|_| Malformed)?;
         let end = self.at.checked_add(len).ok_or(Malformed)?;
@@ -155,6 +166,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Number and wire type.
+    #[inline]
     fn take_tag(&mut self) -> Result<(u32, u32), Malformed> {
         let tag = u32::try_from(self.take_varint()?).map_err(|_| Malformed)?;
         match tag >> 3 {
@@ -163,6 +175,7 @@ impl<'a> Fields<'a> {
         }
     }
 
+    #[inline]
     fn take_value(&mut self, number: u32, wire_type: u32) -> Result<Value<'a>, Malformed> {
         Ok(match wire_type {
             VARINT => Value::Varint(self.take_varint()?),
@@ -201,6 +214,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
+    #[inline]
     fn take_field(&mut self) -> Result<Field<'a>, Malformed> {
         let (number, wire_type) = self.take_tag()?;
         let value = self.take_value(number, wire_type)?;
@@ -215,6 +229,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<Field<'a>, Malformed>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.at >= self.body.len() {
             return None;

@@ -274,8 +274,8 @@ impl Broker {
         self.conn.handle_input(Duration::ZERO, &mut input);
         assert!(input.is_empty(), "each line is a whole frame");
         while let Some(event) = self.conn.poll_event() {
-            let Event::Request { reply_to, request } = event else {
-                panic!("not a request but {event:?}");
+            let Event::Request { reply_to, request } = event.into_owned() else {
+                panic!("not a request");
             };
             let answer = self.answer(request);
             match answer {

@@ -57,7 +57,7 @@ prop_compose! {
 
 fn any_request() -> impl Strategy<Value = Request> {
     prop_oneof![
-        4 => any_publish().prop_map(Request::Publish),
+        4 => any_publish().prop_map(|publish| Request::Publish(Box::new(publish))),
         1 => prop::collection::vec(any_publish(), 0..4)
             .prop_map(|messages| Request::PublishBatch(PublishBatchRequest { messages })),
         1 => (".{1,9}", any::<u32>(), any::<u32>(), prop::option::of(".{0,9}"), any::<bool>()).prop_map(
@@ -131,8 +131,8 @@ proptest! {
         let mut arrived = Vec::new();
         for piece in pieces(&bytes, &cuts) {
             for event in feed(&mut server, &mut input, piece) {
-                let Event::Request { request, .. } = event else {
-                    panic!("not a request but {event:?}");
+                let Event::Request { request, .. } = event.into_owned() else {
+                    panic!("not a request");
                 };
                 arrived.push(request);
             }
@@ -221,7 +221,7 @@ proptest! {
                 message_id: Some(format!("m-{n}")),
                 ..PublishRequest::default()
             };
-            let id = client.request(&Request::Publish(publish), false).expect("it is open");
+            let id = client.request(&Request::Publish(Box::new(publish)), false).expect("it is open");
             let earlier = sent.insert(id, format!("m-{n}"));
             prop_assert_eq!(earlier, None);
         }
@@ -230,10 +230,10 @@ proptest! {
         let mut open: Vec<(ReplyTo, String)> = Vec::new();
         for piece in pieces(&up, &cuts) {
             for event in feed(&mut server, &mut input, piece) {
-                let Event::Request { reply_to, request: Request::Publish(publish) } = event else {
+                let Event::Publish { reply_to, publish } = event else {
                     panic!("not a publish but {event:?}");
                 };
-                open.push((reply_to, publish.message_id.expect("it has one")));
+                open.push((reply_to, publish.message_id().to_owned()));
             }
         }
         prop_assert_eq!(open.len(), script.len());
@@ -309,7 +309,7 @@ proptest! {
         for piece in pieces(&whole, &cuts) {
             for event in feed(&mut server, &mut input, piece) {
                 prop_assert_eq!(closed, 0, "nothing comes after the end");
-                match event {
+                match event.into_owned() {
                     Event::Closed { .. } => closed += 1,
                     Event::Request { reply_to, request } => {
                         prop_assert!(request.opcode().reply().is_some());

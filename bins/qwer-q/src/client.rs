@@ -78,7 +78,7 @@ impl Client {
                 Some(Event::Refused { request, error }) if request.is_none_or(|of| of == id) => {
                     return Err(Failure::Refused(error.message));
                 }
-                Some(Event::Delivered(message)) => self.messages.push_back(message),
+                Some(Event::Delivered(message)) => self.messages.push_back(*message),
                 Some(_) => {}
                 None => return Err(self.gone("it does not answer")),
             }
@@ -102,7 +102,7 @@ impl Client {
                 until.saturating_duration_since(Instant::now())
             });
             match self.event(left)? {
-                Some(Event::Delivered(message)) => return Ok(Some(message)),
+                Some(Event::Delivered(message)) => return Ok(Some(*message)),
                 Some(Event::ConsumerClosed(closed)) => {
                     return Err(Failure::Refused(closed.message));
                 }

@@ -87,14 +87,14 @@ fn publish_one(client: &mut Client, publish: QueuePublish) -> Result<(), Failure
             bytes
         }
     };
-    let request = Request::Publish(PublishRequest {
+    let request = Request::Publish(Box::new(PublishRequest {
         queue: publish.queue,
         payload: payload.into(),
         headers,
         message_id: publish.id,
         ordering_key: publish.ordering_key,
         ..PublishRequest::default()
-    });
+    }));
     match client.ask(&request)? {
         Reply::Published(published) => say(&format!("{}\n", published.message_id)),
         _ => Err(unexpected()),

@@ -3,6 +3,7 @@
 //! In the documented layout every request has a correlation id. In the versioned layout answers come in the order of
 //! their requests, and an ERROR may also be about an earlier request that has no answer; see [`Calls::take_refused`].
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
@@ -154,8 +155,10 @@ impl Connection {
     fn on_answer_of(&mut self, opcode: Opcode, head: &Head, body: Bytes) -> Result<(), Violation> {
         let is_documented = self.config.layout == Layout::Documented;
         let event = match opcode {
-            Opcode::Message => Event::Delivered(decode::<Message>(body)?),
-            Opcode::StreamMessage => Event::StreamDelivered(decode::<StreamMessage>(body)?),
+            Opcode::Message => Event::Delivered(Box::new(decode::<Message>(body)?)),
+            Opcode::StreamMessage => {
+                Event::StreamDelivered(Box::new(decode::<StreamMessage>(body)?))
+            }
             Opcode::ConsumerClosed => Event::ConsumerClosed(decode::<ConsumerClosed>(body)?),
             Opcode::Ping if is_documented => {
                 let ping: PingRequest = decode(body)?;

@@ -1,11 +1,16 @@
 //! What a connection tells its embedder, and what the embedder hands in.
 
+use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::violation::Violation;
-use crate::message::{ConsumerClosed, ErrorResponse, Message, StreamMessage};
+use crate::message::{
+    ConsumerClosed, ErrorResponse, Message, PublishBatchRequest, PublishRequest, StreamMessage,
+};
 use crate::opcode::{Numbering, Opcode};
+use crate::publish::Publish;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::stored::Stored;
@@ -19,7 +24,23 @@ pub enum Event {
         /// What the client sent; compare it in constant time.
         token: Token,
     },
-    /// Server: a request to answer with [`reply`](super::Connection::reply) or
+    /// Server: a PUBLISH, to answer with [`published`](super::Connection::published) or
+    /// [`refuse`](super::Connection::refuse).
+    Publish {
+        /// To be handed back with the answer.
+        reply_to: ReplyTo,
+        /// The message.
+        publish: Publish,
+    },
+    /// Server: a PUBLISH_BATCH, to answer with [`reply`](super::Connection::reply) or
+    /// [`refuse`](super::Connection::refuse).
+    PublishBatch {
+        /// To be handed back with the answer.
+        reply_to: ReplyTo,
+        /// The messages.
+        batch: Vec<Publish>,
+    },
+    /// Server: any other request, to answer with [`reply`](super::Connection::reply) or
     /// [`refuse`](super::Connection::refuse).
     Request {
         /// To be handed back with the answer.
@@ -45,9 +66,9 @@ pub enum Event {
         error: ErrorResponse,
     },
     /// Client: a delivery.
-    Delivered(Message),
+    Delivered(Box<Message>),
     /// Client: an entry of a stream.
-    StreamDelivered(StreamMessage),
+    StreamDelivered(Box<StreamMessage>),
     /// Client: the server ended a consumer.
     ConsumerClosed(ConsumerClosed),
     /// The last event. Requests without an answer get none.
@@ -55,6 +76,28 @@ pub enum Event {
         /// Why.
         reason: CloseReason,
     },
+}
+
+impl Event {
+    /// The same event, a PUBLISH or PUBLISH_BATCH as [`Event::Request`] with its own copy of everything: for embedders
+    /// that treat all requests alike.
+    #[must_use]
+    pub fn into_owned(self) -> Self {
+        match self {
+            Self::Publish { reply_to, publish } => Self::Request {
+                reply_to,
+                request: Request::Publish(Box::new(PublishRequest::from(&publish))),
+            },
+            Self::PublishBatch { reply_to, batch } => {
+                let messages = batch.iter().map(PublishRequest::from).collect();
+                Self::Request {
+                    reply_to,
+                    request: Request::PublishBatch(PublishBatchRequest { messages }),
+                }
+            }
+            event => event,
+        }
+    }
 }
 
 /// Why a connection ended.

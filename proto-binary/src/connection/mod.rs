@@ -56,7 +56,7 @@ use state::State;
 use timers::Timers;
 
 /// Room for events that a busy connection keeps.
-const EVENTS_KEPT_MAX: usize = 512;
+const EVENTS_KEPT_MAX: usize = 1_024;
 
 /// One QWER-Q connection. See the [module](self) for how to drive it.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use alloc::string::ToString;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
 
 use super::event::{Delivery, Event, ReplyTo, StreamDelivery, Token, UsageError};
@@ -11,13 +11,15 @@ use super::output::SLICE_MIN;
 use super::violation::Violation;
 use super::{Auth, CloseReason, Config, Connection, Side, State};
 use crate::error::{ErrorCode, text};
-use crate::frame::{Flags, HEAD_LEN, Head, Layout};
+use crate::frame::{CORRELATION_LEN, Flags, HEAD_LEN, Head, Layout};
 use crate::message::{AuthRequest, AuthResponse, ConsumerClosed, ErrorResponse, PingResponse};
 use crate::opcode::{Numbering, Opcode};
 use crate::reply::Reply;
-use crate::request::{BodyLimits, Request};
+use crate::request::{BodyLimits, Request, read_publish, read_publish_batch};
 use crate::stored::{MESSAGE_ID, Stored};
-use crate::wire::{put_str_field, put_uint_field, str_field_len, uint_field_len};
+use crate::wire::{
+    put_str_field, put_text_field, put_uint_field, str_field_len, text_field_len, uint_field_len,
+};
 
 /// Numbers of the fields of MESSAGE and STREAM_MESSAGE that are written beside a record's content. The two share the
 /// first, and differ in what the fifth, the fiftieth and ordering keys are.
@@ -29,6 +31,9 @@ const DELIVERY_ID: u32 = 50;
 const STREAM_ORDERING_KEY: u32 = 50;
 const GROUP: u32 = 51;
 const IDEMPOTENCY_KEY: u32 = 52;
+
+/// With [`ErrorCode::TooLarge`], for people.
+const ANSWER_TOO_LARGE: &str = "the answer is too large";
 
 /// A field of a delivery that is written after the content. Empty and zero ones are left out.
 enum Tail<'a> {
@@ -69,7 +74,7 @@ impl Connection {
             return Err(UsageError::WrongReply);
         }
         if reply.body_len() > self.config.payload_max(layout) {
-            return self.refuse(reply_to, ErrorCode::TooLarge, "the answer is too large");
+            return self.refuse(reply_to, ErrorCode::TooLarge, ANSWER_TOO_LARGE);
         }
         if reply_to.is_confirmed {
             let number = reply.opcode().to_wire(reply_to.numbering);
@@ -79,6 +84,36 @@ impl Connection {
         } else {
             self.answer(&reply_to, |_, _| {})?;
         }
+        self.handle_held();
+        Ok(())
+    }
+
+    /// Answers a PUBLISH with PUBLISH_ACK: [`reply`](Self::reply) of a [`Reply::Published`] that need not be made first.
+    /// The id has to be UTF-8.
+    ///
+    /// # Errors
+    /// See [`UsageError`]; the request stays without an answer.
+    pub fn published(&mut self, reply_to: ReplyTo, message_id: &[u8]) -> Result<(), UsageError> {
+        let layout = self.check_server()?;
+        if reply_to.opcode != Some(Opcode::Publish) {
+            return Err(UsageError::WrongReply);
+        }
+        let body_len = text_field_len(MESSAGE_ID, message_id);
+        if body_len > self.config.payload_max(layout) {
+            return self.refuse(reply_to, ErrorCode::TooLarge, ANSWER_TOO_LARGE);
+        }
+        self.answer(&reply_to, |buf, layout| {
+            let number = Opcode::PublishAck.to_wire(reply_to.numbering);
+            let lead = Lead {
+                layout,
+                number,
+                correlation: reply_to.correlation,
+                body_len,
+                message_id,
+                queue: "",
+            };
+            put_in_one(buf, HEAD_LEN + CORRELATION_LEN + body_len, &lead);
+        })?;
         self.handle_held();
         Ok(())
     }
@@ -163,6 +198,27 @@ impl Connection {
             self.refuse_frame(head, Violation::UnknownOpcode);
             return;
         };
+        if opcode == Opcode::Publish {
+            match read_publish(body, &self.body_limits()) {
+                Err(error) => self.refuse_frame(head, error.into()),
+                Ok(publish) => {
+                    let reply_to = self.begin(head, Some(opcode), numbering);
+                    self.events.push_back(Event::Publish { reply_to, publish });
+                }
+            }
+            return;
+        }
+        if opcode == Opcode::PublishBatch {
+            match read_publish_batch(&body, &self.body_limits()) {
+                Err(error) => self.refuse_frame(head, error.into()),
+                Ok(batch) => {
+                    let reply_to = self.begin(head, Some(opcode), numbering);
+                    let event = Event::PublishBatch { reply_to, batch };
+                    self.events.push_back(event);
+                }
+            }
+            return;
+        }
         match Request::decode(opcode, body, &self.body_limits()) {
             Ok(None) => self.refuse_frame(head, Violation::UnknownOpcode),
             Err(error) => self.refuse_frame(head, error.into()),
@@ -365,35 +421,79 @@ impl Connection {
         if body_len > self.config.payload_max(layout) {
             return Err(UsageError::TooLarge);
         }
-        let number = opcode.to_wire(Numbering::Shared(self.config.dialect));
+        let lead = Lead {
+            layout,
+            number: opcode.to_wire(Numbering::Shared(self.config.dialect)),
+            correlation: None,
+            body_len,
+            message_id: stored.message_id.as_bytes(),
+            queue,
+        };
         let buf = self.output.buf();
-        buf.reserve(
-            HEAD_LEN
-                + lead_len
-                + tail_len
-                + if content.len() < SLICE_MIN {
-                    content.len()
-                } else {
-                    0
-                },
-        );
-        layout.put_head(buf, number, Flags::default(), None, body_len);
-        put_str_field(buf, MESSAGE_ID, stored.message_id);
-        put_str_field(buf, QUEUE, queue);
         if content.len() < SLICE_MIN {
+            buf.reserve(HEAD_LEN + body_len);
+            put_in_one(buf, HEAD_LEN + lead_len, &lead);
             buf.extend_from_slice(content);
         } else {
+            put_in_one(buf, HEAD_LEN + lead_len, &lead);
             self.output.push_payload(&stored.content_shared());
         }
-        let buf = self.output.buf();
-        for field in tail {
+        put_in_one(self.output.buf(), tail_len, &Rest(tail));
+        Ok(())
+    }
+}
+
+/// Something that is written in several steps.
+trait Put {
+    fn put(&self, buf: &mut impl BufMut);
+}
+
+/// What precedes the content of a delivery, or all of a PUBLISH_ACK.
+struct Lead<'a> {
+    layout: Layout,
+    number: u8,
+    correlation: Option<u32>,
+    body_len: usize,
+    message_id: &'a [u8],
+    queue: &'a str,
+}
+
+impl Put for Lead<'_> {
+    fn put(&self, buf: &mut impl BufMut) {
+        let (flags, correlation) = (Flags::default(), self.correlation);
+        (self.layout).put_head(buf, self.number, flags, correlation, self.body_len);
+        put_text_field(buf, MESSAGE_ID, self.message_id);
+        put_str_field(buf, QUEUE, self.queue);
+    }
+}
+
+/// What follows the content.
+struct Rest<'a>(&'a [Tail<'a>]);
+
+impl Put for Rest<'_> {
+    fn put(&self, buf: &mut impl BufMut) {
+        for field in self.0 {
             match field {
                 Tail::Uint(number, value) => put_uint_field(buf, *number, *value),
                 Tail::Text(number, value) => put_str_field(buf, *number, value),
             }
         }
-        Ok(())
     }
+}
+
+/// Bytes that are put together before they go into a buffer.
+const IN_ONE_MAX: usize = 128;
+
+/// Writes `len_max` bytes or fewer. A growing buffer charges for each step, so what is small comes to it as one.
+fn put_in_one(buf: &mut BytesMut, len_max: usize, what: &impl Put) {
+    if len_max > IN_ONE_MAX {
+        return what.put(buf);
+    }
+    let mut space = [0; IN_ONE_MAX];
+    let mut rest = &mut space[..];
+    what.put(&mut rest);
+    let len = IN_ONE_MAX - rest.len();
+    buf.extend_from_slice(&space[..len]);
 }
 
 fn error_response(code: u32, text: &str) -> ErrorResponse {

@@ -15,7 +15,7 @@ use qq_proto_binary::stored::{self, Stored};
 
 use super::consume::record_of;
 use super::publish::Whose;
-use super::{BinaryFace, refusal};
+use super::{BinaryFace, ids, refusal};
 use crate::broker::Now;
 use crate::face::mapping::{CORRELATION_ID, REPLY_TO};
 use crate::schema::Rule;
@@ -86,7 +86,7 @@ impl BinaryFace {
         let due = now
             .mono
             .saturating_add(Duration::from_millis(u64::from(timeout_ms)));
-        let correlation = self.ids.next(now.wall_ms);
+        let correlation = ids::text(&self.ids.next(now.wall_ms)).to_owned();
         self.calls.by_due.insert((due, correlation.clone()));
         let waiting = Waiting {
             reply_to,
@@ -165,9 +165,9 @@ impl BinaryFace {
                 ..Envelope::default()
             },
             format: Format::Binary,
-            payload: stored::of_publish(&publish, &message_id, now.wall_ms),
+            payload: stored::of_publish(&publish, ids::text(&message_id), now.wall_ms),
         };
-        self.send(call.queue, message, vetted, Whose::Call(correlation));
+        self.send(&call.queue, message, vetted, Whose::Call(correlation));
     }
 
     pub(super) fn on_call_answer(&mut self, delivered: &Delivered) {

@@ -219,13 +219,13 @@ impl BinaryFace {
         }
     }
 
-    pub(super) fn on_deliver(&mut self, port: Port, delivered: &Delivered) {
+    pub(super) fn on_deliver(&mut self, port: Port, delivered: Delivered) {
         let Some(consumer) = self.ports.consumer(port) else {
             return;
         };
         consumer.seen += 1;
         let token = delivered.delivery.0;
-        let record = record_of(delivered);
+        let record = record_of(&delivered);
         let stored = record
             .as_deref()
             .and_then(|record| Stored::read(record).ok());
@@ -238,21 +238,32 @@ impl BinaryFace {
                 group: &consumer.group,
             })
         });
-        match (sent, stored, record.as_deref()) {
-            (Some(Ok(())), Some(stored), Some(record)) if !consumer.is_auto => {
+        match sent {
+            Some(Ok(())) if !consumer.is_auto => {
+                let alone = match (&record, &stored) {
+                    (Some(Cow::Owned(record)), Some(stored)) => {
+                        Some(record.slice_ref(stored.message_id.as_bytes()))
+                    }
+                    _ => None,
+                };
+                drop(record);
+                let message_id = match alone {
+                    Some(id) => held::MessageId::Alone(id),
+                    None => held::MessageId::InRecord(delivered.message),
+                };
                 self.held.push(held::Delivery {
                     port,
                     token,
-                    message_id: record.slice_ref(stored.message_id.as_bytes()),
+                    message_id,
                 });
             }
-            (Some(Ok(())), ..) => {
+            Some(Ok(())) => {
                 self.held.skip();
                 consumer.ended += 1;
                 push_settle(&mut self.commands, port, token, Outcome::Accepted);
             }
             // The connection is closing: its end puts the message back.
-            (Some(Err(error)), ..) if error != UsageError::TooLarge => return,
+            Some(Err(error)) if error != UsageError::TooLarge => return,
             // Too large for the peer's layout, or no message at all: it would be the same the next time.
             _ => {
                 consumer.ended += 1;

@@ -100,6 +100,8 @@ pub struct BinaryFace {
     ids: Ids,
     /// The producer for each queue that was published to.
     producers: Map<String, Port>,
+    /// The one that was published to last.
+    last_producer: Option<Port>,
     /// The consumer for each queue and group that is consumed; an empty group is none.
     consumers: BTreeMap<(String, String), Port>,
     /// When the peer was heard last.
@@ -139,6 +141,7 @@ impl BinaryFace {
             ports: Ports::default(),
             ids: Ids::new(config.seed, serial),
             producers: Map::with_hasher(hashes),
+            last_producer: None,
             consumers: BTreeMap::new(),
             heard_at: now.mono,
             readers: BTreeMap::new(),
@@ -163,6 +166,10 @@ impl BinaryFace {
     fn drain_events(&mut self, now: Now) {
         while let Some(event) = self.conn.poll_event() {
             match event {
+                Event::Publish { reply_to, publish } => self.on_publish(now, reply_to, &publish),
+                Event::PublishBatch { reply_to, batch } => {
+                    self.on_publish_batch(now, reply_to, &batch);
+                }
                 Event::Request { reply_to, request } => self.on_request(now, reply_to, request),
                 Event::Authenticate { token } => self.on_token(now, &token),
                 Event::Closed { reason } => {
@@ -177,14 +184,12 @@ impl BinaryFace {
 
     fn on_request(&mut self, now: Now, reply_to: ReplyTo, request: Request) {
         match request {
-            Request::Publish(publish) => self.on_publish(now, reply_to, publish),
-            Request::PublishBatch(batch) => self.on_publish_batch(now, reply_to, batch),
             Request::Consume(consume) => self.on_consume(reply_to, consume),
             Request::Unsubscribe(request) => self.on_unsubscribe(reply_to, &request),
             Request::Ack(ack) => self.on_ack(reply_to, &ack),
             Request::Nack(nack) => self.on_nack(reply_to, &nack),
             Request::ExtendVisibility(extend) => self.on_extend(reply_to, &extend),
-            Request::Call(call) => self.on_call(now, reply_to, call),
+            Request::Call(call) => self.on_call(now, reply_to, *call),
             Request::QueueDeclare(declare) => self.on_declare(reply_to, *declare),
             Request::QueueDelete(delete) => self.on_delete(reply_to, delete),
             Request::QueuePurge(purge) => self.on_purge(reply_to, purge),
@@ -196,8 +201,8 @@ impl BinaryFace {
             Request::SchemaRegister(register) => self.on_schema_register(reply_to, *register),
             Request::CommitOffset(commit) => self.on_commit(reply_to, commit),
             Request::Seek(seek) => self.on_seek(reply_to, seek),
-            // The machine answers it.
-            Request::Ping(_) => {}
+            // The machine answers the one, and has events of their own for the others.
+            Request::Ping(_) | Request::Publish(_) | Request::PublishBatch(_) => {}
         }
     }
 
@@ -258,7 +263,7 @@ impl BinaryFace {
                 } else if self.ports.is_reader(port) {
                     self.on_stream_deliver(port, &delivered);
                 } else {
-                    self.on_deliver(port, &delivered);
+                    self.on_deliver(port, delivered);
                 }
             }
             Notice::Confirm {

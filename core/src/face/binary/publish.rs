@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use qq_proto_binary::connection::ReplyTo;
 use qq_proto_binary::error::{ErrorCode, text};
-use qq_proto_binary::message::{
-    PublishBatchRequest, PublishBatchResponse, PublishRequest, PublishResponse, PublishResult,
-};
+use qq_proto_binary::message::{PublishBatchResponse, PublishResult};
+use qq_proto_binary::publish::Publish;
 use qq_proto_binary::reply::Reply;
 use qq_proto_binary::stored;
 
+use super::ids::{self, Id};
 use super::ports::{PortState, Producer};
 use super::{BinaryFace, refusal};
 use crate::broker::Now;
@@ -29,16 +29,42 @@ const PRODUCERS_MAX: usize = 2_048;
 pub(super) struct Unanswered {
     /// Bytes that it holds of the face's window.
     cost: usize,
-    /// By which its queue may know it already.
-    key: Option<Bytes>,
+    /// By which its queue may know it already. Few have one.
+    key: Option<Box<Bytes>>,
     whose: Whose,
+}
+
+/// The id of a message.
+#[derive(Debug)]
+pub(super) enum Name {
+    /// Made here.
+    Made(Id),
+    /// The publisher's own.
+    Given(String),
+}
+
+impl Name {
+    /// UTF-8.
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Made(id) => id,
+            Self::Given(id) => id.as_bytes(),
+        }
+    }
+
+    fn into_string(self) -> String {
+        match self {
+            Self::Made(id) => ids::text(&id).to_owned(),
+            Self::Given(id) => id,
+        }
+    }
 }
 
 /// Who waits for the verdict.
 #[derive(Debug)]
 pub(super) enum Whose {
     /// A PUBLISH, and the id of its message.
-    One(ReplyTo, String),
+    One(ReplyTo, Name),
     /// A message of a PUBLISH_BATCH: the batch, and its place in it.
     Part(usize, usize),
     /// A CALL, by its correlation id.
@@ -58,86 +84,72 @@ pub(super) struct Batch {
 pub(super) type Obstacle = (ErrorCode, String);
 
 impl BinaryFace {
-    pub(super) fn on_publish(&mut self, now: Now, reply_to: ReplyTo, mut publish: PublishRequest) {
-        if let Err((code, text)) = self.check_publish(&publish) {
-            return self.refuse(reply_to, code, &text);
-        }
-        let vetted = match self.vet(&publish.queue, &publish.payload) {
+    pub(super) fn on_publish(&mut self, now: Now, reply_to: ReplyTo, publish: &Publish) {
+        let queue = publish.queue();
+        let vetted = match self.check_publish(queue, publish) {
             Ok(vetted) => vetted,
             Err((code, text)) => return self.refuse(reply_to, code, &text),
         };
-        let message_id = self.id_of(now, &mut publish);
-        let message = message_of(now, &publish, &message_id);
-        let whose = Whose::One(reply_to, message_id);
-        self.send(publish.queue, message, vetted, whose);
+        let name = self.name_of(now, publish);
+        let message = message_of(now, publish, name.as_bytes());
+        self.send(queue, message, vetted, Whose::One(reply_to, name));
     }
 
-    pub(super) fn on_publish_batch(
-        &mut self,
-        now: Now,
-        reply_to: ReplyTo,
-        request: PublishBatchRequest,
-    ) {
-        let count = request.messages.len();
+    pub(super) fn on_publish_batch(&mut self, now: Now, reply_to: ReplyTo, messages: &[Publish]) {
+        let count = messages.len();
         let key = self.batches.insert(Batch {
             reply_to,
             results: vec![PublishResult::default(); count],
             // One more, so that the batch lives until all of it is looked at.
             left: count + 1,
         });
-        for (at, mut publish) in request.messages.into_iter().enumerate() {
-            let checked = self.check_publish(&publish);
-            let vetted = match checked.and_then(|()| self.vet(&publish.queue, &publish.payload)) {
+        for (at, publish) in messages.iter().enumerate() {
+            let queue = publish.queue();
+            let vetted = match self.check_publish(queue, publish) {
                 Ok(vetted) => vetted,
                 Err((code, text)) => {
                     self.end_part(key, at, Some((code, &text)));
                     continue;
                 }
             };
-            let message_id = self.id_of(now, &mut publish);
-            let message = message_of(now, &publish, &message_id);
+            let name = self.name_of(now, publish);
+            let message = message_of(now, publish, name.as_bytes());
             if let Some(batch) = self.batches.get_mut(key) {
-                batch.results[at].message_id = message_id;
+                batch.results[at].message_id = name.into_string();
             }
-            self.send(publish.queue, message, vetted, Whose::Part(key, at));
+            self.send(queue, message, vetted, Whose::Part(key, at));
         }
         self.finish_part(key);
     }
 
-    fn check_publish(&self, publish: &PublishRequest) -> Result<(), Obstacle> {
+    /// Whether a publish may be tried at all, and the rule that its payload keeps.
+    fn check_publish(&mut self, queue: &str, publish: &Publish) -> Result<RuleId, Obstacle> {
         if self.is_pressed {
             return Err((ErrorCode::Failed, text::MEMORY_PRESSURE.to_owned()));
         }
-        let key = publish.idempotency_key.as_ref();
-        if key.is_some_and(|key| key.len() > DEDUP_ID_LEN_MAX) {
+        if publish.idempotency_key().len() > DEDUP_ID_LEN_MAX {
             let text =
                 format!("invalid request: an idempotency_key has {DEDUP_ID_LEN_MAX} bytes at most");
             return Err((ErrorCode::InvalidRequest, text));
         }
-        Ok(())
+        self.vet(queue, publish.payload())
     }
 
-    fn id_of(&mut self, now: Now, publish: &mut PublishRequest) -> String {
-        match publish.message_id.take() {
-            Some(id) if !id.is_empty() => id,
-            _ => self.ids.next(now.wall_ms),
+    fn name_of(&mut self, now: Now, publish: &Publish) -> Name {
+        match publish.message_id() {
+            "" => Name::Made(self.ids.next(now.wall_ms)),
+            id => Name::Given(id.to_owned()),
         }
     }
 
     /// Hands a message to the broker.
-    pub(super) fn send(&mut self, queue: String, message: Message, vetted: RuleId, whose: Whose) {
-        let port = match self.producers.get(&queue) {
-            Some(port) => *port,
-            None => match self.open_producer(queue) {
-                Some(port) => port,
-                None => {
-                    let text = "too many queues with messages on their way";
-                    return self.conclude(whose, Some((ErrorCode::Failed, text)));
-                }
-            },
+    pub(super) fn send(&mut self, queue: &str, message: Message, vetted: RuleId, whose: Whose) {
+        let Some(port) = self.producer_of(queue) else {
+            let text = "too many queues with messages on their way";
+            return self.conclude(whose, Some((ErrorCode::Failed, text)));
         };
         let cost = message.cost();
-        let key = message.envelope.dedup_id().cloned();
+        let key = message.envelope.dedup_id().cloned().map(Box::new);
         let Some(producer) = self.ports.producer(port) else {
             return;
         };
@@ -155,7 +167,23 @@ impl BinaryFace {
         });
     }
 
-    fn open_producer(&mut self, queue: String) -> Option<Port> {
+    fn producer_of(&mut self, queue: &str) -> Option<Port> {
+        // Mostly it is the same as the time before.
+        if let Some(port) = self.last_producer
+            && let Some(producer) = self.ports.producer(port)
+            && producer.queue == queue
+        {
+            return Some(port);
+        }
+        let port = match self.producers.get(queue) {
+            Some(port) => *port,
+            None => self.open_producer(queue)?,
+        };
+        self.last_producer = Some(port);
+        Some(port)
+    }
+
+    fn open_producer(&mut self, queue: &str) -> Option<Port> {
         if self.producers.len() >= PRODUCERS_KEPT_MAX {
             self.close_idle_producers();
         }
@@ -163,7 +191,7 @@ impl BinaryFace {
             return None;
         }
         let port = self.ports.insert(PortState::Producer(Producer {
-            queue: queue.clone(),
+            queue: queue.to_owned(),
             rule: None,
             first_ticket: 0,
             unanswered: std::collections::VecDeque::new(),
@@ -172,10 +200,10 @@ impl BinaryFace {
             port,
             spec: Box::new(ProducerSpec {
                 key: None,
-                address: Address::QueueOrNew(queue.clone()),
+                address: Address::QueueOrNew(queue.to_owned()),
             }),
         });
-        self.producers.insert(queue, port);
+        self.producers.insert(queue.to_owned(), port);
         Some(port)
     }
 
@@ -204,36 +232,33 @@ impl BinaryFace {
         last: Ticket,
         verdict: &Verdict,
     ) {
+        let Some(producer) = self.ports.producer(port) else {
+            return;
+        };
+        // Answering makes no new publishes, so the list may be away meanwhile.
+        let mut list = std::mem::take(&mut producer.unanswered);
+        let mut first_ticket = producer.first_ticket;
         let refused = refusal::of_verdict(verdict);
-        for ticket in first.0..=last.0 {
-            let Some(producer) = self.ports.producer(port) else {
-                return;
-            };
-            let Some(at) = ticket
-                .checked_sub(producer.first_ticket)
-                .and_then(|at| usize::try_from(at).ok())
-            else {
+        let refused = refused.as_ref().map(|(code, text)| (*code, &**text));
+        for ticket in first.0.max(first_ticket)..=last.0 {
+            let at = usize::try_from(ticket - first_ticket).unwrap_or(usize::MAX);
+            let Some(unanswered) = list.get_mut(at).and_then(Option::take) else {
                 continue;
             };
-            let Some(slot) = producer.unanswered.get_mut(at) else {
-                return;
-            };
-            let unanswered = slot.take();
-            while let Some(None) = producer.unanswered.front() {
-                producer.unanswered.pop_front();
-                producer.first_ticket += 1;
+            while let Some(None) = list.front() {
+                list.pop_front();
+                first_ticket += 1;
             }
-            let Some(unanswered) = unanswered else {
-                continue;
-            };
             if *verdict == Verdict::Duplicate {
-                let key = unanswered.key.as_deref().unwrap_or_default();
+                let key = unanswered.key.as_deref().map_or(&[][..], |key| key);
                 let text = refusal::duplicate(&String::from_utf8_lossy(key));
                 self.end_unanswered(unanswered, Some((ErrorCode::Failed, &text)));
             } else {
-                let refused = refused.as_ref().map(|(code, text)| (*code, &**text));
                 self.end_unanswered(unanswered, refused);
             }
+        }
+        if let Some(producer) = self.ports.producer(port) {
+            (producer.unanswered, producer.first_ticket) = (list, first_ticket);
         }
     }
 
@@ -255,8 +280,9 @@ impl BinaryFace {
     /// Tells whoever waits for it what became of a publish.
     fn conclude(&mut self, whose: Whose, refused: Option<(ErrorCode, &str)>) {
         match (whose, refused) {
-            (Whose::One(reply_to, message_id), None) => {
-                self.reply(reply_to, &Reply::Published(PublishResponse { message_id }));
+            (Whose::One(reply_to, name), None) => {
+                // Fails only when the connection is closing: nobody waits for the answer.
+                let _ = self.conn.published(reply_to, name.as_bytes());
             }
             (Whose::One(reply_to, _), Some((code, text))) => self.refuse(reply_to, code, text),
             (Whose::Part(key, at), refused) => self.end_part(key, at, refused),
@@ -296,34 +322,27 @@ impl BinaryFace {
     }
 }
 
-fn message_of(now: Now, publish: &PublishRequest, message_id: &str) -> Message {
+fn message_of(now: Now, publish: &Publish, message_id: &[u8]) -> Message {
     let priority = publish
-        .priority
+        .priority()
         .map(|priority| u8::try_from(priority).unwrap_or(u8::MAX));
-    let group_id = (!publish.ordering_key.is_empty())
-        .then(|| Bytes::copy_from_slice(publish.ordering_key.as_bytes()));
+    let (ttl_ms, delay_ms) = (publish.ttl_ms(), publish.delay_ms());
+    let some = |text: &str| (!text.is_empty()).then(|| Bytes::copy_from_slice(text.as_bytes()));
+    let wishes = Wishes {
+        delay: (delay_ms > 0).then_some(Delay::For(delay_ms)),
+        dedup_id: some(publish.idempotency_key()),
+    };
     Message {
         envelope: Envelope {
             durable: !publish.transient,
             priority: priority.unwrap_or(DEFAULT_PRIORITY),
             has_priority: priority.is_some(),
-            ttl_ms: (publish.ttl_ms > 0).then_some(publish.ttl_ms),
-            group_id,
-            wishes: wishes_of(publish),
+            ttl_ms: (ttl_ms > 0).then_some(ttl_ms),
+            group_id: some(publish.ordering_key()),
+            wishes: wishes.some(),
             ..Envelope::default()
         },
         format: Format::Binary,
-        payload: stored::of_publish(publish, message_id, now.wall_ms),
+        payload: stored::of_read(publish, message_id, now.wall_ms),
     }
-}
-
-fn wishes_of(publish: &PublishRequest) -> Option<Box<Wishes>> {
-    let key = publish.idempotency_key.as_ref();
-    Wishes {
-        delay: (publish.delay_ms > 0).then_some(Delay::For(publish.delay_ms)),
-        dedup_id: key
-            .filter(|key| !key.is_empty())
-            .map(|key| Bytes::copy_from_slice(key.as_bytes())),
-    }
-    .some()
 }

@@ -3,6 +3,8 @@
 //! The broker counts the time. What it took back is not held here any more, so a late ACK finds no message; one that was
 //! on its way up at that moment, and whose success somebody waits for, is answered so as well.
 
+use std::ops::RangeInclusive;
+
 use qq_proto_binary::connection::ReplyTo;
 use qq_proto_binary::error::{ErrorCode, text};
 use qq_proto_binary::message::{AckRequest, ExtendVisibilityRequest, NackRequest};
@@ -28,8 +30,38 @@ const FAILED: Outcome = Outcome::Modified {
     annotations: None,
 };
 
+/// Deliveries of one consumer that the broker numbered one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Run {
+    port: Port,
+    first: u64,
+    last: u64,
+}
+
+impl Run {
+    const fn of(port: Port, token: u64) -> Self {
+        Self {
+            port,
+            first: token,
+            last: token,
+        }
+    }
+}
+
+/// Adds deliveries to the last of some runs, or begins another.
+fn extend_runs(runs: &mut Vec<Run>, next: Run) {
+    match runs.last_mut() {
+        Some(run) if run.port == next.port && run.last + 1 == next.first => run.last = next.last,
+        _ => runs.push(next),
+    }
+}
+
 /// Appends a settlement that nobody waits for, as part of the last one when it continues it.
 pub(super) fn push_settle(commands: &mut Vec<Command>, port: Port, token: u64, outcome: Outcome) {
+    push_run(commands, Run::of(port, token), outcome);
+}
+
+fn push_run(commands: &mut Vec<Command>, run: Run, outcome: Outcome) {
     if let Some(Command::Settle {
         port: last_port,
         last,
@@ -37,19 +69,18 @@ pub(super) fn push_settle(commands: &mut Vec<Command>, port: Port, token: u64, o
         confirm: false,
         ..
     }) = commands.last_mut()
-        && *last_port == port
-        && last.0 + 1 == token
+        && *last_port == run.port
+        && last.0 + 1 == run.first
         && outcome == Outcome::Accepted
         && *last_outcome == outcome
     {
-        last.0 = token;
+        last.0 = run.last;
         return;
     }
-    let delivery = DeliveryId(token);
     commands.push(Command::Settle {
-        port,
-        first: delivery,
-        last: delivery,
+        port: run.port,
+        first: DeliveryId(run.first),
+        last: DeliveryId(run.last),
         outcome,
         confirm: false,
     });
@@ -57,23 +88,23 @@ pub(super) fn push_settle(commands: &mut Vec<Command>, port: Port, token: u64, o
 
 impl BinaryFace {
     pub(super) fn on_ack(&mut self, reply_to: ReplyTo, ack: &AckRequest) {
-        let ids = self.named(&ack.message_id, ack.delivery_id, ack.delivery_id_last);
-        self.settle(reply_to, &ids, &Outcome::Accepted);
+        let named = self.named(&ack.message_id, ack.delivery_id, ack.delivery_id_last);
+        self.settle(reply_to, named, &Outcome::Accepted);
     }
 
     pub(super) fn on_nack(&mut self, reply_to: ReplyTo, nack: &NackRequest) {
-        let ids = self.named(&nack.message_id, nack.delivery_id, nack.delivery_id_last);
+        let named = self.named(&nack.message_id, nack.delivery_id, nack.delivery_id_last);
         let outcome = if nack.requeue {
             FAILED
         } else {
             Outcome::Rejected { reason: None }
         };
-        self.settle(reply_to, &ids, &outcome);
+        self.settle(reply_to, named, &outcome);
     }
 
     pub(super) fn on_extend(&mut self, reply_to: ReplyTo, extend: &ExtendVisibilityRequest) {
-        let ids = self.named(&extend.message_id, extend.delivery_id, 0);
-        let Some(delivery) = ids.first().and_then(|id| self.held.delivery(*id)) else {
+        let named = self.named(&extend.message_id, extend.delivery_id, 0);
+        let Some(delivery) = named.and_then(|numbers| self.held.first_in(numbers)) else {
             return self.refuse(reply_to, ErrorCode::NotFound, text::MESSAGE_NOT_FOUND);
         };
         let (port, token) = (delivery.port, DeliveryId(delivery.token));
@@ -87,73 +118,75 @@ impl BinaryFace {
         });
     }
 
-    /// The deliveries that a request names, in their order.
-    fn named(&mut self, message_id: &str, first: u64, last: u64) -> Vec<u64> {
-        if first > 0 {
-            // Backwards names nothing; without a last one it is the first alone.
-            return match last {
-                0 => self.held.ids_in(first..=first),
-                last if last < first => Vec::new(),
-                last => self.held.ids_in(first..=last),
-            };
+    /// The numbers of the deliveries that a request names.
+    fn named(&mut self, message_id: &str, first: u64, last: u64) -> Option<RangeInclusive<u64>> {
+        match (first, last) {
+            (0, _) => self.held.latest_of(message_id).map(|id| id..=id),
+            // Without a last one it is the first alone; backwards names nothing.
+            (_, 0) => Some(first..=first),
+            _ => Some(first..=last),
         }
-        self.held.latest_of(message_id).into_iter().collect()
     }
 
-    fn settle(&mut self, reply_to: ReplyTo, ids: &[u64], outcome: &Outcome) {
-        if ids.is_empty() {
+    fn settle(&mut self, reply_to: ReplyTo, named: Option<RangeInclusive<u64>>, outcome: &Outcome) {
+        let mut runs = Vec::new();
+        if let Some(numbers) = named {
+            self.held.take(numbers, |delivery| {
+                extend_runs(&mut runs, Run::of(delivery.port, delivery.token));
+            });
+        }
+        if runs.is_empty() {
             return self.refuse(reply_to, ErrorCode::NotFound, text::MESSAGE_NOT_FOUND);
         }
-        let mut ended: Vec<(Port, u64)> = ids
-            .iter()
-            .filter_map(|id| self.held.take(*id))
-            .map(|delivery| (delivery.port, delivery.token))
-            .collect();
-        ended.sort_unstable();
+        if runs.len() > 1 {
+            // Deliveries of several consumers alternate.
+            runs.sort_unstable();
+            let mut joined = Vec::new();
+            runs.into_iter()
+                .for_each(|run| extend_runs(&mut joined, run));
+            runs = joined;
+        }
         if reply_to.is_confirmed() {
-            self.settle_confirmed(reply_to, &ended, outcome);
+            self.settle_confirmed(reply_to, &runs, outcome);
         } else {
-            for (port, token) in &ended {
-                push_settle(&mut self.commands, *port, *token, outcome.clone());
+            for run in &runs {
+                push_run(&mut self.commands, *run, outcome.clone());
             }
             self.reply(reply_to, &Reply::Done);
         }
-        self.count_ended(&ended);
+        self.count_ended(&runs);
     }
 
-    /// Settles in as few ranges as there are, and answers when the last one is durable.
-    fn settle_confirmed(&mut self, reply_to: ReplyTo, ended: &[(Port, u64)], outcome: &Outcome) {
-        let runs = ended
-            .chunk_by(|(port, token), (next_port, next)| port == next_port && *token + 1 == *next);
-        let left = runs.clone().count();
+    /// Settles runs, and answers when the last one is durable.
+    fn settle_confirmed(&mut self, reply_to: ReplyTo, runs: &[Run], outcome: &Outcome) {
         let key = self.settling.insert(Settling {
             reply_to,
-            left,
+            left: runs.len(),
             is_late: false,
         });
         for run in runs {
-            let (port, last) = run[run.len() - 1];
             self.commands.push(Command::Settle {
-                port,
-                first: DeliveryId(run[0].1),
-                last: DeliveryId(last),
+                port: run.port,
+                first: DeliveryId(run.first),
+                last: DeliveryId(run.last),
                 outcome: outcome.clone(),
                 confirm: true,
             });
-            match self.ports.consumer(port) {
+            match self.ports.consumer(run.port) {
                 Some(consumer) => {
-                    consumer.confirming.insert(last, (run[0].1, key));
+                    consumer.confirming.insert(run.last, (run.first, key));
                 }
                 None => self.end_settling(key),
             }
         }
     }
 
-    fn count_ended(&mut self, ended: &[(Port, u64)]) {
-        for run in ended.chunk_by(|(port, _), (next, _)| port == next) {
-            let port = run[0].0;
+    fn count_ended(&mut self, runs: &[Run]) {
+        for of_port in runs.chunk_by(|run, next| run.port == next.port) {
+            let port = of_port[0].port;
             if let Some(consumer) = self.ports.consumer(port) {
-                consumer.ended += run.len() as u64;
+                let count: u64 = of_port.iter().map(|run| run.last - run.first + 1).sum();
+                consumer.ended += count;
                 self.update_permit(port);
             }
         }
@@ -190,9 +223,11 @@ impl BinaryFace {
 
     /// The broker took deliveries back whose time was over.
     pub(super) fn on_lock_lost(&mut self, port: Port, first: DeliveryId, last: DeliveryId) {
-        let mut ended = Vec::new();
+        let mut runs = Vec::new();
         for id in self.held.of_broker(port, first.0..=last.0) {
-            ended.extend(self.held.take(id).map(|delivery| (port, delivery.token)));
+            self.held.take(id..=id, |delivery| {
+                extend_runs(&mut runs, Run::of(port, delivery.token));
+            });
         }
         if let Some(consumer) = self.ports.consumer(port) {
             for (_, (from, key)) in consumer.confirming.range(first.0..) {
@@ -203,6 +238,6 @@ impl BinaryFace {
                 }
             }
         }
-        self.count_ended(&ended);
+        self.count_ended(&runs);
     }
 }

@@ -21,11 +21,11 @@ use crate::request::Request;
 use crate::stored::{self, Parts, Stored};
 
 fn publish() -> Request {
-    Request::Publish(PublishRequest {
+    Request::Publish(std::boxed::Box::new(PublishRequest {
         queue: "q1".into(),
         payload: Bytes::from_static(b"hi"),
         ..PublishRequest::default()
-    })
+    }))
 }
 
 fn ack() -> Request {
@@ -83,10 +83,10 @@ fn a_request_and_its_answer_in_both_layouts() {
 fn answers_find_their_requests_in_any_order() {
     let mut pair = Pair::with_layout(Layout::Documented);
     pair.client_events();
-    let call = Request::Call(CallRequest {
+    let call = Request::Call(std::boxed::Box::new(CallRequest {
         queue: "rpc".into(),
         ..CallRequest::default()
-    });
+    }));
     let first = pair.client.request(&call, false).expect("it is open");
     let second = pair.client.request(&publish(), false).expect("it is open");
     let third = pair

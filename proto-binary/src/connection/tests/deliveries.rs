@@ -235,7 +235,7 @@ fn qb_06_every_message_that_is_taken_can_be_delivered() {
     let Request::Publish(publish) = peer.request().1 else {
         panic!("not a publish");
     };
-    let mut with_headers: PublishRequest = publish.clone();
+    let mut with_headers: PublishRequest = *publish.clone();
     let reason: String = core::iter::repeat_n('r', 255).collect();
     for key in ["x-dead-reason", "x-dead-queue"] {
         with_headers.headers.insert(key.into(), reason.clone());

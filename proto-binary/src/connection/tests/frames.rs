@@ -8,7 +8,6 @@ use super::{LIST, LIST_DOCUMENTED, PUBLISH, Peer, hex};
 use crate::connection::{CloseReason, Config, Violation};
 use crate::error::ErrorCode;
 use crate::frame::{Flags, Layout};
-use crate::message::PublishRequest;
 use crate::reply::Reply;
 use crate::request::Request;
 
@@ -189,8 +188,8 @@ fn outcome(layout: Layout, pieces: &[&[u8]]) -> (Vec<(Option<u32>, Request)>, Ve
     }
     let mut requests = Vec::new();
     while let Some(event) = peer.event() {
-        let super::Event::Request { reply_to, request } = event else {
-            panic!("not a request but {event:?}");
+        let super::Event::Request { reply_to, request } = event.into_owned() else {
+            panic!("not a request");
         };
         requests.push((reply_to.correlation(), request));
         peer.conn
@@ -224,9 +223,10 @@ fn a_payload_is_a_slice_of_the_input() {
     peer.conn.handle_input(peer.now, &mut input);
     peer.drain();
     let (_, request) = peer.request();
-    let Request::Publish(PublishRequest { payload, .. }) = request else {
+    let Request::Publish(publish) = request else {
         panic!("not a publish");
     };
+    let payload = publish.payload;
     assert_eq!(payload, "hi");
     assert!(range.contains(&payload.as_ptr()));
 }

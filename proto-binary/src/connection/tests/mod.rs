@@ -163,7 +163,7 @@ impl Peer {
 
     /// The next event, which is a request.
     pub(super) fn request(&mut self) -> (ReplyTo, Request) {
-        match self.event() {
+        match self.event().map(Event::into_owned) {
             Some(Event::Request { reply_to, request }) => (reply_to, request),
             other => panic!("no request but {other:?}"),
         }
@@ -254,7 +254,7 @@ impl Pair {
     pub(super) fn server_requests(&mut self) -> Vec<(ReplyTo, Request)> {
         self.settle();
         core::iter::from_fn(|| self.server.poll_event())
-            .map(|event| match event {
+            .map(|event| match event.into_owned() {
                 Event::Request { reply_to, request } => (reply_to, request),
                 other => panic!("no request but {other:?}"),
             })

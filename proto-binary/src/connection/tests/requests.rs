@@ -317,6 +317,49 @@ fn an_answer_must_belong_to_its_request() {
 }
 
 #[test]
+fn a_publish_is_answered_with_the_bytes_of_its_reply() {
+    for (layout, frames) in [
+        (Layout::Versioned, [PUBLISH, PUBLISH]),
+        (
+            Layout::Documented,
+            [
+                "01 00 00000008 0a02 7131 1202 6869",
+                "01 01 00000008 00000007 0a02 7131 1202 6869",
+            ],
+        ),
+    ] {
+        for frame in frames {
+            let [short, long] = [false, true].map(|is_short| {
+                let mut peer = Peer::new(layout, Config::default());
+                peer.feed(&format!("{frame} {frame}"));
+                let ((first, _), (second, _)) = (peer.request(), peer.request());
+                // The second waits for the first, unless it has a number.
+                for (reply_to, id) in [(second, "m-2"), (first, "m-1")] {
+                    let told = match is_short {
+                        true => peer.conn.published(reply_to, id.as_bytes()),
+                        false => peer.conn.reply(reply_to, &published(id)),
+                    };
+                    assert_eq!(told, Ok(()));
+                }
+                peer.drain().read.clone()
+            });
+            assert!(!long.is_empty());
+            assert_eq!(short, long, "{layout:?}: {frame}");
+        }
+    }
+    let mut peer = Peer::versioned();
+    peer.feed(LIST);
+    let (list, _) = peer.request();
+    assert_eq!(peer.conn.published(list, b"m"), Err(UsageError::WrongReply));
+    let mut peer = Peer::versioned();
+    peer.feed(PUBLISH);
+    let (first, _) = peer.request();
+    let long: String = core::iter::repeat_n('m', 2 << 20).collect();
+    assert_eq!(peer.conn.published(first, long.as_bytes()), Ok(()));
+    assert_eq!(peer.frame().error().0, ErrorCode::TooLarge.number());
+}
+
+#[test]
 fn after_the_end_nothing_is_answered() {
     let mut peer = Peer::versioned();
     peer.feed(LIST);

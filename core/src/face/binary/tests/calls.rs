@@ -8,12 +8,12 @@ use qq_proto_binary::request::Request;
 use super::{Bench, ack, consume, publish};
 
 fn call(queue: &str, timeout_ms: u32) -> Request {
-    Request::Call(CallRequest {
+    Request::Call(Box::new(CallRequest {
         queue: queue.into(),
         payload: Bytes::from_static(b"ping"),
         headers: [("mine".to_owned(), "1".to_owned())].into(),
         timeout_ms,
-    })
+    }))
 }
 
 #[test]
@@ -39,7 +39,9 @@ fn an_answer_finds_its_call_and_holds_up_nothing() {
             .into(),
             ..PublishRequest::default()
         };
-        bench.ask(b, &Request::Publish(reply)).expect("taken");
+        bench
+            .ask(b, &Request::Publish(Box::new(reply)))
+            .expect("taken");
     }
     bench.ask(b, &ack(1, 2)).expect("held");
     for (id, payload) in [(first, "one"), (second, "two")] {

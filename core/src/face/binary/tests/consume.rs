@@ -141,7 +141,7 @@ fn the_first_clients_name_messages_and_hear_only_of_failures() {
             message_id: Some("same".into()),
             ..PublishRequest::default()
         };
-        bench.ask_versioned(a, &Request::Publish(request));
+        bench.ask_versioned(a, &Request::Publish(Box::new(request)));
     }
     bench.send(a, &consume("q", 0));
     assert_eq!(bench.messages(a).len(), 2);
@@ -234,7 +234,7 @@ fn a_message_that_no_frame_of_the_consumer_takes_does_not_come_for_ever() {
         ..PublishRequest::default()
     };
     bench
-        .ask(a, &Request::Publish(large))
+        .ask(a, &Request::Publish(Box::new(large)))
         .expect("it fits this layout");
     bench.ask(a, &publish("q", "next")).expect("taken");
     bench.send(b, &consume("q", 1));

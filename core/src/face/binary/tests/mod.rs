@@ -184,6 +184,18 @@ impl Bench {
         self.advance(end);
     }
 
+    /// Lets happen what is due.
+    fn run_timers(&mut self) {
+        while self
+            .node
+            .poll_timeout()
+            .is_some_and(|due| due <= self.now.mono)
+        {
+            self.node.handle_timeout(self.now);
+            self.settle();
+        }
+    }
+
     fn advance(&mut self, to: Duration) {
         let passed = to - self.now.mono;
         self.now.mono = to;
@@ -254,7 +266,7 @@ impl Bench {
         messages
             .into_iter()
             .map(|event| match event {
-                Event::Delivered(message) => message,
+                Event::Delivered(message) => *message,
                 other => panic!("{other:?}"),
             })
             .collect()
@@ -269,11 +281,11 @@ impl Bench {
 }
 
 fn publish(queue: &str, payload: &str) -> Request {
-    Request::Publish(PublishRequest {
+    Request::Publish(Box::new(PublishRequest {
         queue: queue.to_owned(),
         payload: Bytes::copy_from_slice(payload.as_bytes()),
         ..PublishRequest::default()
-    })
+    }))
 }
 
 fn consume(queue: &str, prefetch: u32) -> Request {

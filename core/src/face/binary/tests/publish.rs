@@ -29,7 +29,7 @@ fn a_message_goes_from_one_peer_to_another_as_it_was() {
         request.message_id = Some("m-1".into());
         request.ordering_key = "u7".into();
     });
-    let Ok(Reply::Published(published)) = bench.ask(a, &Request::Publish(request)) else {
+    let Ok(Reply::Published(published)) = bench.ask(a, &Request::Publish(Box::new(request))) else {
         panic!("the message is taken")
     };
     assert_eq!(published.message_id, "m-1");
@@ -60,7 +60,7 @@ fn an_answer_waits_for_the_disk_and_none_for_what_is_transient() {
     let durable = bench.send(a, &publish("q", "1"));
     let transient = bench.send(
         a,
-        &Request::Publish(with(|request| request.transient = true)),
+        &Request::Publish(Box::new(with(|request| request.transient = true))),
     );
     assert_eq!(bench.answer(a, durable), None);
     assert!(matches!(bench.answer(a, transient), Some(Ok(_))));
@@ -123,7 +123,7 @@ fn a_duplicate_is_told_with_its_key() {
     let a = bench.connect();
     let keyed = |key: &str| {
         let key = Some(key.to_owned());
-        Request::Publish(with(|request| request.idempotency_key = key))
+        Request::Publish(Box::new(with(|request| request.idempotency_key = key)))
     };
     assert!(bench.ask(a, &keyed("order-7")).is_ok());
     let duplicate = (3, "duplicate message: order-7".to_owned());

@@ -48,7 +48,7 @@ fn message(queue: &str, payload: &[u8]) -> PublishRequest {
 }
 
 fn publish(queue: &str, payload: &[u8]) -> Request {
-    Request::Publish(message(queue, payload))
+    Request::Publish(Box::new(message(queue, payload)))
 }
 
 #[test]
@@ -229,11 +229,11 @@ fn a_call_is_checked_both_ways() {
     register(&mut bench, a, registration("rpc.reply", EVENT));
     bench.ask(b, &consume("rpc", 10)).expect("open");
     let call = |payload: &[u8]| {
-        Request::Call(CallRequest {
+        Request::Call(Box::new(CallRequest {
             queue: "rpc".into(),
             payload: Bytes::copy_from_slice(payload),
             ..CallRequest::default()
-        })
+        }))
     };
     for _ in 0..2 {
         assert_eq!(bench.refusal(a, &call(WRONG)), (5, MISMATCH.to_owned()));
@@ -250,7 +250,9 @@ fn a_call_is_checked_both_ways() {
             ..message(&request.headers["reply_to"], payload)
         };
         // Queues for answers take any message; who asked is told.
-        bench.ask(b, &Request::Publish(reply)).expect("taken");
+        bench
+            .ask(b, &Request::Publish(Box::new(reply)))
+            .expect("taken");
         match bench.answer(a, id).expect("an answer") {
             Ok(Reply::Called(answer)) => assert!(is_right && answer.payload == payload),
             Err(error) => {

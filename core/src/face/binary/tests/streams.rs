@@ -52,7 +52,7 @@ impl Bench {
         let mut entries = Vec::new();
         for event in events {
             match event {
-                Event::StreamDelivered(entry) => entries.push(entry),
+                Event::StreamDelivered(entry) => entries.push(*entry),
                 other => self.clients[client].events.push(other),
             }
         }
