@@ -194,3 +194,51 @@ fn a_consumer_that_goes_takes_its_locks_with_it() {
     sleep(&mut rig, 1);
     assert_eq!(lost(&rig.told(B)), [(0, 0)]);
 }
+
+/// VI-03: who is silent and stays connected holds nothing beyond its time, however much it is.
+#[test]
+fn a_silent_consumer_loses_all_that_it_holds_in_time() {
+    const GROUPS: u64 = 100;
+    const OF_GROUP: u64 = 100;
+    let mut rig = rig_with_lock(1_000, 0);
+    rig.consume(A, C, consumer(named("q")));
+    rig.permit(A, C, GROUPS * OF_GROUP);
+    for _ in 0..GROUPS {
+        rig.publish_all(A, P, (0..OF_GROUP).map(|_| "m"));
+        rig.sleep_ms(1);
+    }
+    assert_eq!(rig.delivered(A, C).len() as u64, GROUPS * OF_GROUP);
+    rig.consume(B, D, consumer(named("q")));
+    rig.permit(B, D, GROUPS * OF_GROUP);
+    // The first group was given out when the clock showed 0, the last at 99 ms.
+    rig.sleep_ms(1_000 - GROUPS - 1);
+    for clock_ms in 999..1_200 {
+        rig.run_timers();
+        let next = rig.broker.poll_timeout();
+        assert!(
+            next.is_none_or(|at| at > rig.now.mono),
+            "{clock_ms}: {next:?}"
+        );
+        let groups = (clock_ms + 1_u64).saturating_sub(1_000).min(GROUPS);
+        let counters = rig.broker.queue_counters("q").expect("it is there");
+        assert_eq!(counters.unsettled as u64, GROUPS * OF_GROUP, "{clock_ms}");
+        let lost_now: u64 = lost(&rig.told(A))
+            .iter()
+            .map(|(first, last)| last - first + 1)
+            .sum();
+        let is_edge = (1_000..1_100).contains(&clock_ms);
+        assert_eq!(lost_now, if is_edge { OF_GROUP } else { 0 }, "{clock_ms}");
+        let delivered = rig.delivered(B, D);
+        assert_eq!(delivered.len() as u64, lost_now, "{clock_ms}");
+        assert!(delivered.iter().all(|one| one.delivery_count == 1));
+        assert_eq!(
+            rig.broker.counters().overdue,
+            groups * OF_GROUP,
+            "{clock_ms}"
+        );
+        rig.sleep_ms(1);
+    }
+    rig.settle(B, D, 0, GROUPS * OF_GROUP - 1, Outcome::Accepted);
+    let counters = rig.broker.counters();
+    assert_eq!((counters.messages, counters.unsettled), (0, 0));
+}

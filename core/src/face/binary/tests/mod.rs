@@ -4,6 +4,8 @@
 mod calls;
 mod consume;
 mod groups;
+mod hostile;
+mod locks;
 mod publish;
 mod queues;
 mod schemas;
