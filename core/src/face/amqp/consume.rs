@@ -6,7 +6,7 @@ use qq_proto_amqp::condition;
 use qq_proto_amqp::connection::{LinkId, OutgoingDelivery};
 use qq_proto_amqp::performative::{AmqpError, Attach, DeliveryState, Modified};
 
-use qq_proto_amqp::types::{Symbol, Value};
+use qq_proto_amqp::types::{Map, Symbol, Value};
 
 use super::attach::{consumer_reply, consumer_spec};
 use super::deliver::{message_format, tag_of};
@@ -177,6 +177,25 @@ impl AmqpFace {
         let text = "the next message is larger than the max-message-size of this link";
         let error = refusal::error(condition::MESSAGE_SIZE_EXCEEDED, text);
         self.end_consumer(port, link, error);
+    }
+
+    /// The peer told properties of a link's state. A transaction among them would hold what we send from then on (part 4,
+    /// 4.4.3), which we do not do: the link MUST end with not-implemented, as what is sent outside of a transaction that
+    /// the peer believes in would be lost to it.
+    pub(super) fn on_link_state(&mut self, link: LinkId, properties: &Map) {
+        let is_asked = properties.iter().any(|(key, value)| {
+            matches!(key, Value::Symbol(key) if key.as_str() == "txn-id") && *value != Value::Null
+        });
+        let Some(entry) = self.ports.entry_of(link).filter(|_| is_asked) else {
+            return;
+        };
+        if matches!(entry.state, PortState::Consumer(_)) {
+            let port = entry.port;
+            let text =
+                "messages are not acquired under a transaction; name it in the outcomes instead";
+            let error = refusal::error(condition::NOT_IMPLEMENTED, text);
+            self.end_consumer(port, link, error);
+        }
     }
 
     /// Ends a link on which we send, and what it holds goes to others. A subscription or a reader stays.

@@ -18,7 +18,7 @@ use qq_proto_amqp::performative::{
     AmqpError, Attach, Coordinator, DeliveryState, RcvSettleMode, TargetKind,
 };
 use qq_proto_amqp::section::{BodyKind, Sections};
-use qq_proto_amqp::types::{Described, Map, Symbol, Value};
+use qq_proto_amqp::types::{Described, Symbol, Value};
 
 use super::attach::{REJECTED, has_outcome};
 use super::ports::PortState;
@@ -404,25 +404,6 @@ impl AmqpFace {
             "there is no such transaction, or it is discharged"
         };
         self.end_link(port, link, refusal::error(condition, text));
-    }
-
-    /// The peer told properties of a link's state. A transaction among them would hold what we send from then on (part 4,
-    /// 4.4.3), which we do not do: the link MUST end with not-implemented, as what is sent outside of a transaction that
-    /// the peer believes in would be lost to it.
-    pub(super) fn on_link_state(&mut self, link: LinkId, properties: &Map) {
-        let is_asked = properties.iter().any(|(key, value)| {
-            matches!(key, Value::Symbol(key) if key.as_str() == "txn-id") && *value != Value::Null
-        });
-        let Some(entry) = self.ports.entry_of(link).filter(|_| is_asked) else {
-            return;
-        };
-        if matches!(entry.state, PortState::Consumer(_)) {
-            let port = entry.port;
-            let text =
-                "messages are not acquired under a transaction; name it in the outcomes instead";
-            let error = refusal::error(condition::NOT_IMPLEMENTED, text);
-            self.end_consumer(port, link, error);
-        }
     }
 
     /// Takes a link down for what the peer did on it.
