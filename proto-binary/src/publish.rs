@@ -101,6 +101,12 @@ impl Publish {
         self.text(self.queue)
     }
 
+    /// Whether its queue is this one.
+    #[must_use]
+    pub fn is_to(&self, queue: &str) -> bool {
+        self.body[self.queue.range()] == *queue.as_bytes()
+    }
+
     /// See [`PublishRequest::payload`].
     #[must_use]
     pub fn payload(&self) -> &[u8] {

@@ -13,7 +13,7 @@ use bytes::{BufMut, Bytes};
 use crate::message::PublishRequest;
 use crate::publish::Publish;
 use crate::wire::{
-    Field, Fields, Malformed, Value, bytes_field_len, put_delimited, put_str_field, put_text_field,
+    Fields, Malformed, Value, bytes_field_len, put_delimited, put_str_field, put_text_field,
     put_uint_field, str_field_len, text_field_len, uint_field_len,
 };
 
@@ -124,19 +124,6 @@ pub fn of_read(publish: &Publish, message_id: &[u8], published_at_ms: i64) -> By
     write(message_id, &parts, publish.headers())
 }
 
-/// The id in a record, as bytes; empty where it cannot be read.
-#[must_use]
-pub fn message_id(record: &[u8]) -> &[u8] {
-    match Fields::of(record).next() {
-        Some(Ok(Field {
-            number: MESSAGE_ID,
-            value: Value::Delimited(id),
-            ..
-        })) => id,
-        _ => &[],
-    }
-}
-
 /// The record is damaged, or was not made here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged;
@@ -159,8 +146,12 @@ impl From<Malformed> for Damaged {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored<'a> {
     record: &'a Bytes,
+    /// Where the id ends.
+    id_end: usize,
     /// Where payload and headers are.
     content: Range<usize>,
+    /// Where the moment and the ordering key are.
+    dated: Range<usize>,
     /// The message's id.
     pub message_id: &'a str,
     /// Milliseconds since the Unix epoch.
@@ -179,7 +170,9 @@ impl<'a> Stored<'a> {
     pub fn read(record: &'a Bytes) -> Result<Self, Damaged> {
         let mut stored = Self {
             record,
+            id_end: 0,
             content: 0..0,
+            dated: 0..0,
             message_id: "",
             published_at_ms: 0,
             ordering_key: "",
@@ -193,8 +186,17 @@ impl<'a> Stored<'a> {
                 return Err(Damaged);
             }
             last = field.number;
+            if matches!(field.number, PUBLISHED_AT | ORDERING_KEY) {
+                if stored.dated.is_empty() {
+                    stored.dated.start = start;
+                }
+                stored.dated.end = field.end;
+            }
             match (field.number, field.value) {
-                (MESSAGE_ID, Value::Delimited(value)) => stored.message_id = as_str(value)?,
+                (MESSAGE_ID, Value::Delimited(value)) => {
+                    stored.message_id = as_str(value)?;
+                    stored.id_end = field.end;
+                }
                 (PAYLOAD | HEADERS, Value::Delimited(_)) => {
                     if stored.content.is_empty() {
                         stored.content.start = start;
@@ -211,6 +213,16 @@ impl<'a> Stored<'a> {
             start = field.end;
         }
         Ok(stored)
+    }
+
+    /// The id as MESSAGE and STREAM_MESSAGE carry it: field 1.
+    pub(crate) fn id_field(&self) -> &'a [u8] {
+        &self.record[..self.id_end]
+    }
+
+    /// The moment and the ordering key as MESSAGE carries them: fields 6 and 7.
+    pub(crate) fn dated(&self) -> &'a [u8] {
+        &self.record[self.dated.clone()]
     }
 
     /// Payload and headers as MESSAGE and STREAM_MESSAGE carry them: fields 3 and 4.

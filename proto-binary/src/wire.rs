@@ -34,11 +34,16 @@ fn write_varint(out: &mut [u8], mut value: u64) -> usize {
 }
 
 /// Tag and a varint, in one piece: buffers charge for each call.
+#[inline]
 fn put_tagged(buf: &mut impl BufMut, tag: u32, value: u64) {
     if tag < 0x80 && value < 0x80 {
         buf.put_slice(&[tag as u8, value as u8]);
-        return;
+    } else {
+        put_long_tagged(buf, tag, value);
     }
+}
+
+fn put_long_tagged(buf: &mut impl BufMut, tag: u32, value: u64) {
     let mut out = [0; TAG_LEN_MAX + VARINT_LEN_MAX];
     let tag_len = write_varint(&mut out, u64::from(tag));
     let len = tag_len + write_varint(&mut out[tag_len..], value);

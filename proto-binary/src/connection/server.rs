@@ -26,7 +26,6 @@ use crate::wire::{
 const QUEUE: u32 = 2;
 const ATTEMPT_OR_SEQUENCE: u32 = 5;
 const PUBLISHED_AT: u32 = 6;
-const ORDERING_KEY: u32 = 7;
 const DELIVERY_ID: u32 = 50;
 const STREAM_ORDERING_KEY: u32 = 50;
 const GROUP: u32 = 51;
@@ -39,6 +38,8 @@ const ANSWER_TOO_LARGE: &str = "the answer is too large";
 enum Tail<'a> {
     Uint(u32, u64),
     Text(u32, &'a str),
+    /// Fields as they stand in the record.
+    Written(&'a [u8]),
 }
 
 impl Connection {
@@ -104,15 +105,14 @@ impl Connection {
         }
         self.answer(&reply_to, |buf, layout| {
             let number = Opcode::PublishAck.to_wire(reply_to.numbering);
-            let lead = Lead {
+            let acked = Acked {
                 layout,
                 number,
                 correlation: reply_to.correlation,
                 body_len,
                 message_id,
-                queue: "",
             };
-            put_in_one(buf, HEAD_LEN + CORRELATION_LEN + body_len, &lead);
+            put_in_one(buf, HEAD_LEN + CORRELATION_LEN + body_len, &acked);
         })?;
         self.handle_held();
         Ok(())
@@ -142,13 +142,12 @@ impl Connection {
         let stored = delivery.stored;
         let tail = [
             Tail::Uint(ATTEMPT_OR_SEQUENCE, u64::from(delivery.attempt)),
-            Tail::Uint(PUBLISHED_AT, stored.published_at_ms as u64),
-            Tail::Text(ORDERING_KEY, stored.ordering_key),
+            Tail::Written(stored.dated()),
             Tail::Uint(DELIVERY_ID, delivery.delivery_id),
             Tail::Text(GROUP, delivery.group),
             Tail::Text(IDEMPOTENCY_KEY, stored.idempotency_key),
         ];
-        self.push_message(Opcode::Message, stored, delivery.queue, &tail, 3)
+        self.push_message(Opcode::Message, stored, delivery.queue, &tail, 2)
     }
 
     /// Sends an entry of a stream to a reader.
@@ -414,9 +413,11 @@ impl Connection {
             .map(|field| match field {
                 Tail::Uint(number, value) => uint_field_len(*number, *value),
                 Tail::Text(number, value) => str_field_len(*number, value),
+                Tail::Written(fields) => fields.len(),
             })
             .sum();
-        let lead_len = str_field_len(MESSAGE_ID, stored.message_id) + str_field_len(QUEUE, queue);
+        let id_field = stored.id_field();
+        let lead_len = id_field.len() + str_field_len(QUEUE, queue);
         let body_len = lead_len + content.len() + tail_len;
         if body_len > self.config.payload_max(layout) {
             return Err(UsageError::TooLarge);
@@ -424,9 +425,8 @@ impl Connection {
         let lead = Lead {
             layout,
             number: opcode.to_wire(Numbering::Shared(self.config.dialect)),
-            correlation: None,
             body_len,
-            message_id: stored.message_id.as_bytes(),
+            id_field,
             queue,
         };
         let buf = self.output.buf();
@@ -448,21 +448,37 @@ trait Put {
     fn put(&self, buf: &mut impl BufMut);
 }
 
-/// What precedes the content of a delivery, or all of a PUBLISH_ACK.
-struct Lead<'a> {
+/// A PUBLISH_ACK.
+struct Acked<'a> {
     layout: Layout,
     number: u8,
     correlation: Option<u32>,
     body_len: usize,
     message_id: &'a [u8],
+}
+
+impl Put for Acked<'_> {
+    fn put(&self, buf: &mut impl BufMut) {
+        let (flags, correlation) = (Flags::default(), self.correlation);
+        (self.layout).put_head(buf, self.number, flags, correlation, self.body_len);
+        put_text_field(buf, MESSAGE_ID, self.message_id);
+    }
+}
+
+/// What precedes the content of a delivery.
+struct Lead<'a> {
+    layout: Layout,
+    number: u8,
+    body_len: usize,
+    /// As it stands in the record.
+    id_field: &'a [u8],
     queue: &'a str,
 }
 
 impl Put for Lead<'_> {
     fn put(&self, buf: &mut impl BufMut) {
-        let (flags, correlation) = (Flags::default(), self.correlation);
-        (self.layout).put_head(buf, self.number, flags, correlation, self.body_len);
-        put_text_field(buf, MESSAGE_ID, self.message_id);
+        (self.layout).put_head(buf, self.number, Flags::default(), None, self.body_len);
+        buf.put_slice(self.id_field);
         put_str_field(buf, QUEUE, self.queue);
     }
 }
@@ -476,6 +492,7 @@ impl Put for Rest<'_> {
             match field {
                 Tail::Uint(number, value) => put_uint_field(buf, *number, *value),
                 Tail::Text(number, value) => put_str_field(buf, *number, value),
+                Tail::Written(fields) => buf.put_slice(fields),
             }
         }
     }

@@ -167,7 +167,8 @@ impl BinaryFace {
             format: Format::Binary,
             payload: stored::of_publish(&publish, ids::text(&message_id), now.wall_ms),
         };
-        self.send(&call.queue, message, vetted, Whose::Call(correlation));
+        let port = self.producer_of(&call.queue);
+        self.send(port, message, vetted, Whose::Call(correlation));
     }
 
     pub(super) fn on_call_answer(&mut self, delivered: &Delivered) {

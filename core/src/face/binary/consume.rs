@@ -219,13 +219,13 @@ impl BinaryFace {
         }
     }
 
-    pub(super) fn on_deliver(&mut self, port: Port, delivered: Delivered) {
+    pub(super) fn on_deliver(&mut self, port: Port, delivered: &Delivered) {
         let Some(consumer) = self.ports.consumer(port) else {
             return;
         };
         consumer.seen += 1;
         let token = delivered.delivery.0;
-        let record = record_of(&delivered);
+        let record = record_of(delivered);
         let stored = record
             .as_deref()
             .and_then(|record| Stored::read(record).ok());
@@ -240,21 +240,11 @@ impl BinaryFace {
         });
         match sent {
             Some(Ok(())) if !consumer.is_auto => {
-                let alone = match (&record, &stored) {
-                    (Some(Cow::Owned(record)), Some(stored)) => {
-                        Some(record.slice_ref(stored.message_id.as_bytes()))
-                    }
-                    _ => None,
-                };
-                drop(record);
-                let message_id = match alone {
-                    Some(id) => held::MessageId::Alone(id),
-                    None => held::MessageId::InRecord(delivered.message),
-                };
+                let id = stored.map_or("", |stored| stored.message_id);
                 self.held.push(held::Delivery {
                     port,
                     token,
-                    message_id,
+                    message_id: held::MessageId::new(id),
                 });
             }
             Some(Ok(())) => {

@@ -6,33 +6,43 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use qq_proto_binary::stored;
 
-use crate::vocab::{Message, Port};
+use crate::vocab::Port;
 
 /// Places that the ring may have for each delivery in it, and some beside them.
 const PLACES_PER_DELIVERY: usize = 4;
 const PLACES_SPARE: usize = 64;
 
-/// Where the id of a message stands. Nobody asks for most of them.
+/// Ids of up to so many bytes are kept in place, as all of those that are made here.
+const SHORT_MAX: usize = 30;
+
+/// The id of a message.
 #[derive(Clone, Debug)]
 pub(super) enum MessageId {
-    /// In the message, which is a record of the protocol.
-    InRecord(Arc<Message>),
-    /// By itself.
-    Alone(Bytes),
+    Short([u8; SHORT_MAX], u8),
+    Long(Bytes),
 }
 
 impl MessageId {
+    pub(super) fn new(id: &str) -> Self {
+        let mut short = [0; SHORT_MAX];
+        match short.get_mut(..id.len()) {
+            Some(place) => {
+                place.copy_from_slice(id.as_bytes());
+                Self::Short(short, id.len() as u8)
+            }
+            None => Self::Long(Bytes::copy_from_slice(id.as_bytes())),
+        }
+    }
+
     fn as_bytes(&self) -> &[u8] {
         match self {
-            Self::InRecord(message) => stored::message_id(&message.payload),
-            Self::Alone(id) => id,
+            Self::Short(id, len) => &id[..usize::from(*len)],
+            Self::Long(id) => id,
         }
     }
 }
@@ -264,14 +274,13 @@ fn index(
 mod tests {
     use super::{Delivery, Held, MessageId, PLACES_PER_DELIVERY, PLACES_SPARE};
     use crate::vocab::Port;
-    use bytes::Bytes;
     use std::ops::RangeInclusive;
 
     fn delivery(port: u32, token: u64, id: &'static str) -> Delivery {
         Delivery {
             port: Port(port),
             token,
-            message_id: MessageId::Alone(Bytes::from_static(id.as_bytes())),
+            message_id: MessageId::new(id),
         }
     }
 
@@ -295,6 +304,18 @@ mod tests {
         assert!(tokens(&mut held, 100..=100).is_empty());
         assert_eq!(held.latest_of("a"), Some(99));
         assert_eq!((held.latest_of("b"), held.latest_of("c")), (Some(2), None));
+    }
+
+    #[test]
+    fn ids_of_all_lengths_are_told_apart() {
+        let mut held = Held::new(1);
+        let long: &'static str = "0123456789012345678901234567890123456789";
+        for len in 0..=long.len() {
+            held.push(delivery(0, len as u64, &long[..len]));
+        }
+        for len in 0..=long.len() {
+            assert_eq!(held.latest_of(&long[..len]), Some(1 + len as u64));
+        }
     }
 
     #[test]

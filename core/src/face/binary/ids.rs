@@ -50,7 +50,12 @@ impl Ids {
         };
         self.last_ms = time_ms;
         self.counter = self.counter.wrapping_add(1);
-        for at in 0..changing {
+        // The counter's digits lie in the lower half.
+        let low = number as u64;
+        for at in 0..COUNTER_DIGITS {
+            self.last[LEN - 1 - at] = DIGITS[(low >> (DIGIT_BITS * at) & 31) as usize];
+        }
+        for at in COUNTER_DIGITS..changing {
             let digit = (number >> (DIGIT_BITS * at)) & 31;
             self.last[LEN - 1 - at] = DIGITS[digit as usize];
         }

@@ -263,7 +263,7 @@ impl BinaryFace {
                 } else if self.ports.is_reader(port) {
                     self.on_stream_deliver(port, &delivered);
                 } else {
-                    self.on_deliver(port, delivered);
+                    self.on_deliver(port, &delivered);
                 }
             }
             Notice::Confirm {

@@ -85,14 +85,14 @@ pub(super) type Obstacle = (ErrorCode, String);
 
 impl BinaryFace {
     pub(super) fn on_publish(&mut self, now: Now, reply_to: ReplyTo, publish: &Publish) {
-        let queue = publish.queue();
-        let vetted = match self.check_publish(queue, publish) {
+        let vetted = match self.check_publish(publish) {
             Ok(vetted) => vetted,
             Err((code, text)) => return self.refuse(reply_to, code, &text),
         };
         let name = self.name_of(now, publish);
         let message = message_of(now, publish, name.as_bytes());
-        self.send(queue, message, vetted, Whose::One(reply_to, name));
+        let port = self.port_of(publish);
+        self.send(port, message, vetted, Whose::One(reply_to, name));
     }
 
     pub(super) fn on_publish_batch(&mut self, now: Now, reply_to: ReplyTo, messages: &[Publish]) {
@@ -104,8 +104,7 @@ impl BinaryFace {
             left: count + 1,
         });
         for (at, publish) in messages.iter().enumerate() {
-            let queue = publish.queue();
-            let vetted = match self.check_publish(queue, publish) {
+            let vetted = match self.check_publish(publish) {
                 Ok(vetted) => vetted,
                 Err((code, text)) => {
                     self.end_part(key, at, Some((code, &text)));
@@ -117,13 +116,14 @@ impl BinaryFace {
             if let Some(batch) = self.batches.get_mut(key) {
                 batch.results[at].message_id = name.into_string();
             }
-            self.send(queue, message, vetted, Whose::Part(key, at));
+            let port = self.port_of(publish);
+            self.send(port, message, vetted, Whose::Part(key, at));
         }
         self.finish_part(key);
     }
 
     /// Whether a publish may be tried at all, and the rule that its payload keeps.
-    fn check_publish(&mut self, queue: &str, publish: &Publish) -> Result<RuleId, Obstacle> {
+    fn check_publish(&mut self, publish: &Publish) -> Result<RuleId, Obstacle> {
         if self.is_pressed {
             return Err((ErrorCode::Failed, text::MEMORY_PRESSURE.to_owned()));
         }
@@ -132,7 +132,10 @@ impl BinaryFace {
                 format!("invalid request: an idempotency_key has {DEDUP_ID_LEN_MAX} bytes at most");
             return Err((ErrorCode::InvalidRequest, text));
         }
-        self.vet(queue, publish.payload())
+        match self.has_rules {
+            true => self.vet(publish.queue(), publish.payload()),
+            false => Ok(RuleId::NONE),
+        }
     }
 
     fn name_of(&mut self, now: Now, publish: &Publish) -> Name {
@@ -142,9 +145,15 @@ impl BinaryFace {
         }
     }
 
-    /// Hands a message to the broker.
-    pub(super) fn send(&mut self, queue: &str, message: Message, vetted: RuleId, whose: Whose) {
-        let Some(port) = self.producer_of(queue) else {
+    /// Hands a message to the broker. No port: there are too many producers.
+    pub(super) fn send(
+        &mut self,
+        port: Option<Port>,
+        message: Message,
+        vetted: RuleId,
+        whose: Whose,
+    ) {
+        let Some(port) = port else {
             let text = "too many queues with messages on their way";
             return self.conclude(whose, Some((ErrorCode::Failed, text)));
         };
@@ -167,14 +176,19 @@ impl BinaryFace {
         });
     }
 
-    fn producer_of(&mut self, queue: &str) -> Option<Port> {
-        // Mostly it is the same as the time before.
+    /// The producer for a publish: mostly that of the one before.
+    fn port_of(&mut self, publish: &Publish) -> Option<Port> {
         if let Some(port) = self.last_producer
             && let Some(producer) = self.ports.producer(port)
-            && producer.queue == queue
+            && publish.is_to(&producer.queue)
         {
             return Some(port);
         }
+        self.producer_of(publish.queue())
+    }
+
+    /// The producer for a queue, if one more may be.
+    pub(super) fn producer_of(&mut self, queue: &str) -> Option<Port> {
         let port = match self.producers.get(queue) {
             Some(port) => *port,
             None => self.open_producer(queue)?,
