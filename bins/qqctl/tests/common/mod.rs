@@ -40,8 +40,10 @@ impl Server {
                 let mut reader = BufReader::new(stream);
                 while let Some(request) = read(&mut reader) {
                     let bytes = answer(&request);
+                    // First, so that whoever has the answer finds the request.
+                    let is_wanted = sender.send(request).is_ok();
                     let sent = reader.get_mut().write_all(&bytes);
-                    if sender.send(request).is_err() || sent.is_err() || bytes.is_empty() {
+                    if !is_wanted || sent.is_err() || bytes.is_empty() {
                         break;
                     }
                     if !String::from_utf8_lossy(&bytes).contains("content-length") {
