@@ -488,6 +488,141 @@ tests['dead-letter'] = async () => {
   x.delivery.accept();
   await close(c);
 };
+// asks the node $management
+async function operator(c) {
+  const requests = await sender(c, '$management'), answers = await receiver(c, '$management', { target: { address: 'answers' } });
+  answers.add_credit(100);
+  const ask = async (operation, properties = {}, body = {}) => {
+    eq(await outcomeOf(requests, { message_id: 'mine', reply_to: 'answers', application_properties: { operation, ...properties }, body }), 'accepted', 'outcome of a request');
+    const [x] = await take(answers);
+    x.delivery.accept();
+    eq(x.message.correlation_id, 'mine', 'correlation-id');
+    return { status: x.message.application_properties.statusCode, body: x.message.body, told: x.message.application_properties };
+  };
+  return ask;
+}
+// a queue with these settings, made by way of the management node
+async function made(c, name, settings) {
+  const ask = await operator(c), q = queue(name + '-made'), { status, body } = await ask('CREATE', { type: 'queue', name: q }, settings);
+  assert([200, 201].includes(status), JSON.stringify(body));
+  return q;
+}
+tests['management'] = async () => {
+  const c = await connect(), ask = await operator(c), q = queue('management-made'), x = 'interop-node-made';
+  const of = (type, name) => ({ type, name }), status = async (...all) => (await ask(...all)).status;
+  eq(await status('CREATE', of('queue', q), { max_length: 3, 'x-overflow': 'drop-head' }), 201, 'new queue');
+  eq(await status('CREATE', of('queue', q), { max_length: 3, overflow: 'drop-head' }), 200, 'the same again');
+  const conflict = await ask('CREATE', of('queue', q), { max_length: 4 });
+  eq([conflict.status, conflict.body.reason, conflict.body.field], [409, 'conflict', 'max_length'], 'another one of that name');
+  eq(await status('CREATE', of('exchange', x), { type: 'topic' }), 201, 'new exchange');
+  const binding = { exchange: x, queue: q, routing_key: 'a.#' };
+  eq(await status('BIND', {}, binding), 201, 'binding');
+  await send(c, `/exchanges/${x}/a.b`, ['m']);
+  eq((await ask('READ', of('queue', q))).body.depth, 1, 'depth');
+  const { body, told } = await ask('QUERY', { entityType: 'binding' }, { queue: q, attributeNames: ['routing_key'] });
+  eq([body.attributeNames, body.results, told.count], [['routing_key'], [['a.#']], 1], 'bindings');
+  eq(await status('UNBIND', {}, binding), 204, 'unbound');
+  eq((await ask('PURGE', of('queue', q))).body.purged, 1, 'purged');
+  for (const [type, name] of [['queue', q], ['exchange', x]]) eq(await status('DELETE', of(type, name)), 204, 'deleted');
+  eq(await status('READ', of('queue', q)), 404, 'gone');
+  eq(await status('FROB', of('queue', q)), 501, 'no operation');
+  eq(await status('CREATE', of('queue', q), { max_lenght: 3 }), 400, 'no setting');
+  await close(c);
+};
+// held too long, a message goes back and counts the attempt; a receiver that says it is at work keeps it
+tests['lock-timeout'] = async () => {
+  const c = await connect(), q = await made(c, 'lock-timeout', { lock_timeout_ms: 1000 });
+  await send(c, q, ['m']);
+  const l = await receiver(c, q);
+  l.add_credit(1);
+  const [{ delivery }] = await take(l);
+  for (let i = 0; i < 4; i++) {
+    delivery.update(false, rhea.message.received({ section_number: 0, section_offset: 0 }).described());
+    await sleep(400);
+  }
+  assert(!delivery.remote_settled, 'lost while at work');
+  eq(await left(c, q), [], 'held for longer than the timeout');
+  await until(() => delivery.remote_settled, 'end of the lock');
+  await detach(l);
+  eq(await left(c, q), [['m', 1]], 'left on the queue');
+  await close(c);
+};
+tests['delay'] = async () => {
+  const c = await connect(), q = queue('delay'), s = await sender(c, q), began = Date.now();
+  const annotated = [['later', { 'x-opt-delivery-delay': 900 }], ['then', { 'x-opt-delivery-time': rhea.types.wrap_timestamp(began + 600) }], ['now', {}]];
+  for (const [body, message_annotations] of annotated) eq(await outcomeOf(s, { body, message_annotations }), 'accepted', 'outcome');
+  const l = await receiver(c, q);
+  l.add_credit(3);
+  for (const [body, at] of [['now', 0], ['then', 600], ['later', 900]]) {
+    const [x] = await take(l);
+    x.delivery.accept();
+    eq(x.message.body, body, 'order');
+    // clocks of whole milliseconds stand between
+    assert(Date.now() - began > at - 5, body + ' came early');
+  }
+  await close(c);
+};
+tests['deduplication'] = async () => {
+  const c = await connect(), q = queue('deduplication'), s = await sender(c, q);
+  for (const [body, key] of [[1, 'a'], [2, 'a'], [3, 'b'], [4, null]]) {
+    eq(await outcomeOf(s, { body, ...(key && { message_annotations: { 'x-opt-dedup-id': key } }) }), 'accepted', 'outcome');
+  }
+  eq((await left(c, q)).map(([b]) => b), [1, 3, 4], 'on the queue');
+  await close(c);
+};
+// one is served; when it goes, what it held comes first to the next
+tests['single-active'] = async () => {
+  const c = await connect(), q = await made(c, 'single-active', { single_active_consumer: true });
+  const first = await receiver(c, q), second = await receiver(c, q);
+  first.add_credit(1);
+  second.add_credit(10);
+  await send(c, q, range(3));
+  const [x] = await take(first);
+  eq(x.message.body, 0, 'to the active one');
+  await sleep(300);
+  eq(second.seen.inbox.length, 0, 'deliveries to the one that stands by');
+  await detach(first);
+  const got = await take(second, 3);
+  eq(got.map((y) => y.message.body), [0, 1, 2], 'after the hand-over');
+  got.forEach((y) => y.delivery.accept());
+  await close(c);
+};
+// of one key one message is out at a time, of others as many as there is credit for
+tests['ordering-key'] = async () => {
+  const c = await connect(), q = queue('ordering-key'), s = await sender(c, q);
+  for (const [body, group_id] of [['a1', 'a'], ['a2', 'a'], ['b1', 'b'], ['none', undefined]]) eq(await outcomeOf(s, { body, group_id }), 'accepted', 'outcome');
+  const ls = [await receiver(c, q), await receiver(c, q)];
+  ls.forEach((l) => l.add_credit(10));
+  const arrived = () => ls.reduce((n, l) => n + l.seen.inbox.length, 0), all = () => ls.flatMap((l) => l.seen.inbox.splice(0));
+  await until(() => arrived() >= 3, 'three deliveries');
+  await sleep(300);
+  const got = all();
+  eq(got.map((x) => x.message.body).sort(), ['a1', 'b1', 'none'], 'out at a time');
+  got.forEach((x) => (x.message.body === 'a1' ? x.delivery.release() : x.delivery.accept()));
+  for (const want of ['a1', 'a2']) {
+    await until(() => arrived() >= 1, want);
+    const next = all();
+    eq(next.map((x) => x.message.body), [want], 'order of the key');
+    next[0].delivery.accept();
+  }
+  await close(c);
+};
+// every group has a copy of each message, its members share it, and its progress outlives them
+tests['consumer-group'] = async () => {
+  const c = await connect(), q = queue('consumer-group'), group = (name) => `/queues/${q}/groups/${name}`, bodies = async (address) => (await left(c, address)).map(([b]) => b);
+  for (const name of ['billing', 'shipping']) await detach(await receiver(c, group(name)));
+  await send(c, q, range(4));
+  const l = await receiver(c, group('billing'));
+  l.add_credit(2);
+  const got = await take(l, 2);
+  eq(got.map((x) => x.message.body), [0, 1], 'billing');
+  got.forEach((x) => x.delivery.accept());
+  await detach(l);
+  eq(await bodies(group('billing')), [2, 3], 'to the next member');
+  eq(await bodies(group('shipping')), [0, 1, 2, 3], 'to the other group');
+  eq(await bodies(q), [0, 1, 2, 3], 'to those without a group');
+  await close(c);
+};
 
 async function put() {
   const c = await connect(), l = await sender(c, args.queue);

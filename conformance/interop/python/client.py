@@ -604,6 +604,177 @@ def dead_letter():
     settle(d, Delivery.ACCEPTED)
     c.close()
 
+class Answers(ReceiverOption):
+    """The link on which answers of the management node come."""
+
+    def apply(self, receiver): receiver.target.address = "answers"
+
+
+class Operator:
+    """Asks the node $management."""
+
+    def __init__(self, conn):
+        self.requests = conn.create_sender("$management")
+        self.answers = Reader(conn, "$management", credit=100, options=Answers())
+
+    def ask(self, operation, body=None, **properties):
+        """Status, map and application properties of the answer."""
+        self.requests.send(Message(id="mine", reply_to="answers", properties={"operation": operation, **properties}, body=body))
+        m, _, d = self.answers.one()
+        settle(d, Delivery.ACCEPTED)
+        eq(m.correlation_id, "mine", "correlation-id")
+        return int(m.properties["statusCode"]), m.body, m.properties
+
+    def declare(self, name, **settings):
+        status, body, _ = self.ask("CREATE", settings, type="queue", name=name)
+        assert status in (200, 201), body
+        return name
+
+
+def made(conn, name, **settings):
+    """A queue with these settings, made by way of the management node."""
+    return Operator(conn).declare(queue(name + "-made"), **settings)
+
+
+@test
+def management():
+    c = connect()
+    o = Operator(c)
+    q, x = queue("management-made"), "interop-python-made"
+    of = lambda kind, name: {"type": kind, "name": name}
+    eq(o.ask("CREATE", {"max_length": 3, "x-overflow": "drop-head"}, **of("queue", q))[0], 201, "new queue")
+    eq(o.ask("CREATE", {"max_length": 3, "overflow": "drop-head"}, **of("queue", q))[0], 200, "the same again")
+    status, body, _ = o.ask("CREATE", {"max_length": 4}, **of("queue", q))
+    eq((status, body["reason"], body["field"]), (409, "conflict", "max_length"), "another one of that name")
+    eq(o.ask("CREATE", {"type": "topic"}, **of("exchange", x))[0], 201, "new exchange")
+    binding = {"exchange": x, "queue": q, "routing_key": "a.#"}
+    eq(o.ask("BIND", binding)[0], 201, "binding")
+    send(c, f"/exchanges/{x}/a.b", ["m"])
+    eq(o.ask("READ", **of("queue", q))[1]["depth"], 1, "depth")
+    _, body, told = o.ask("QUERY", {"queue": q, "attributeNames": ["routing_key"]}, entityType="binding")
+    eq((body["attributeNames"], body["results"], told["count"]), (["routing_key"], [["a.#"]], 1), "bindings")
+    eq(o.ask("UNBIND", binding)[0], 204, "unbound")
+    eq(o.ask("PURGE", **of("queue", q))[1]["purged"], 1, "purged")
+    for kind, name in (("queue", q), ("exchange", x)): eq(o.ask("DELETE", **of(kind, name))[0], 204, "deleted")
+    eq(o.ask("READ", **of("queue", q))[0], 404, "gone")
+    eq(o.ask("FROB", **of("queue", q))[0], 501, "no operation")
+    eq(o.ask("CREATE", {"max_lenght": 3}, **of("queue", q))[0], 400, "no setting")
+    c.close()
+
+
+@test
+def lock_timeout():
+    """Held too long, a message goes back and counts the attempt; a receiver that says it is at work keeps it."""
+    c = connect()
+    q = made(c, "lock-timeout", lock_timeout_ms=1000)
+    send(c, q, ["m"])
+    r = Reader(c, q, credit=1, name="holder")
+    _, _, d = r.one()
+    for _ in range(4):
+        d.update(Delivery.RECEIVED)
+        pump(c, 0.4)
+    assert not d.settled, "lost while at work"
+    eq(left(c, q), [], "held for longer than the timeout")
+    c.wait(lambda: d.settled, msg="end of the lock")
+    d.settle()
+    r.close()
+    eq(left(c, q), [("m", 1)], "left on the queue")
+    c.close()
+
+
+@test
+def delay():
+    c = connect()
+    q = queue("delay")
+    s = c.create_sender(q)
+    began = time.time()
+    for body, annotations in (("later", {"x-opt-delivery-delay": 900}),
+                              ("then", {"x-opt-delivery-time": proton.timestamp(int((began + 0.6) * 1000))}), ("now", {})):
+        annotations = {proton.symbol(k): v for k, v in annotations.items()}
+        eq(s.send(Message(body=body, annotations=annotations)).remote_state, Delivery.ACCEPTED, "outcome")
+    r = Reader(c, q, credit=3)
+    for body, at in (("now", 0), ("then", 0.6), ("later", 0.9)):
+        m, _, d = r.one()
+        settle(d, Delivery.ACCEPTED)
+        eq(m.body, body, "order")
+        # a clock of whole milliseconds stands between
+        assert time.time() - began > at - 0.005, f"{body} came early"
+    c.close()
+
+
+@test
+def deduplication():
+    c = connect()
+    q = queue("deduplication")
+    s = c.create_sender(q)
+    for body, key in ((1, "a"), (2, "a"), (3, "b"), (4, None)):
+        annotations = {proton.symbol("x-opt-dedup-id"): key} if key else None
+        eq(s.send(Message(body=body, annotations=annotations)).remote_state, Delivery.ACCEPTED, "outcome")
+    eq([b for b, _ in left(c, q)], [1, 3, 4], "on the queue")
+    c.close()
+
+
+@test
+def single_active():
+    """One is served; when it goes, what it held comes first to the next."""
+    c = connect()
+    q = made(c, "single-active", single_active_consumer=True)
+    first = Reader(c, q, credit=1, name="first")
+    second = Reader(c, q, credit=10, name="second")
+    send(c, q, range(3))
+    m, _, _ = first.one()
+    eq(m.body, 0, "to the active one")
+    pump(c, 0.3)
+    eq(len(second.inbox.got), 0, "deliveries to the one that stands by")
+    first.close()
+    got = second.wait(3)
+    eq([m.body for m, _, _ in got], [0, 1, 2], "after the hand-over")
+    for _, _, d in got: settle(d, Delivery.ACCEPTED)
+    c.close()
+
+
+@test
+def ordering_key():
+    """Of one key one message is out at a time, of others as many as there is credit for."""
+    c = connect()
+    q = queue("ordering-key")
+    s = c.create_sender(q)
+    for body, key in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("none", None)):
+        eq(s.send(Message(body=body, group_id=key)).remote_state, Delivery.ACCEPTED, "outcome")
+    one, two = Reader(c, q, credit=10, name="one"), Reader(c, q, credit=10, name="two")
+    arrived = lambda: len(one.inbox.got) + len(two.inbox.got)
+    c.wait(lambda: arrived() >= 3, msg="three deliveries")
+    pump(c, 0.3)
+    got = one.wait(len(one.inbox.got)) + two.wait(len(two.inbox.got))
+    eq(sorted(m.body for m, _, _ in got), ["a1", "b1", "none"], "out at a time")
+    for m, _, d in got: settle(d, Delivery.RELEASED if m.body == "a1" else Delivery.ACCEPTED)
+    for want in ("a1", "a2"):
+        c.wait(lambda: arrived() >= 1, msg=want)
+        (m, _, d), = one.wait(len(one.inbox.got)) + two.wait(len(two.inbox.got))
+        eq(m.body, want, "order of the key")
+        settle(d, Delivery.ACCEPTED)
+    c.close()
+
+
+@test
+def consumer_group():
+    """Every group has a copy of each message, its members share it, and its progress outlives them."""
+    c = connect()
+    q = queue("consumer-group")
+    billing, shipping = f"/queues/{q}/groups/billing", f"/queues/{q}/groups/shipping"
+    for address in (billing, shipping): Reader(c, address).close()
+    send(c, q, range(4))
+    r = Reader(c, billing, credit=2, name="member")
+    for want in (0, 1):
+        m, _, d = r.one()
+        eq(m.body, want, "billing")
+        settle(d, Delivery.ACCEPTED)
+    r.close()
+    eq([b for b, _ in left(c, billing)], [2, 3], "to the next member")
+    eq([b for b, _ in left(c, shipping)], [0, 1, 2, 3], "to the other group")
+    eq([b for b, _ in left(c, q)], [0, 1, 2, 3], "to those without a group")
+    c.close()
+
 
 def put():
     c = connect()

@@ -14,6 +14,7 @@
     reason = "a client has sockets and clocks; the bans are for the pure crates"
 )]
 
+mod delivery;
 mod link;
 mod routing;
 mod tests;
@@ -129,6 +130,7 @@ async fn main() {
                 tests::run(&a).await;
                 transactions::run(&a).await;
                 routing::run(&a).await;
+                delivery::run(&a).await;
                 Ok(())
             }
             "put" => put(&a).await,
