@@ -390,3 +390,37 @@ fn queues_that_overflow_into_each_other_come_to_an_end() {
     );
     assert!(rig.broker.counters().dropped > 0);
 }
+
+/// Neither a time to live nor a moment of expiry goes on in the queue of dead letters, also after a restart.
+#[test]
+fn dl_03_a_dead_letter_outlives_what_its_message_expired_by() {
+    let mut rig = Rig::new(config([QueueSpec::new("q")]));
+    rig.produce(A, P, named("q"));
+    rig.publish(A, P, message("ttl", ttl(200)));
+    let moment = Envelope {
+        expires_at_ms: Some(rig.now.wall_ms + 100),
+        ..durable()
+    };
+    rig.publish(A, P, message("moment", moment));
+    let past = Envelope {
+        expires_at_ms: Some(rig.now.wall_ms - 1),
+        ..durable()
+    };
+    rig.publish(A, P, message("past", past));
+    rig.sleep_ms(5_000);
+    rig.run_timers();
+    assert_eq!(waiting(&rig, "q"), Some(0));
+    let mut rig = rig.restarted(config([QueueSpec::new("q")]));
+    rig.sleep_ms(5_000);
+    rig.run_timers();
+    rig.consume(B, C, consumer(named("q.dlq")));
+    rig.permit(B, C, 10);
+    let mut texts = Vec::new();
+    for letter in rig.delivered(B, C) {
+        assert_eq!(letter.ttl_ms, None);
+        assert_eq!(deaths(&letter), [("q".to_owned(), Cause::Expired, 1)]);
+        texts.push(text(&letter));
+    }
+    texts.sort();
+    assert_eq!(texts, ["moment", "past", "ttl"]);
+}
