@@ -25,6 +25,7 @@ pub(crate) struct Route {
 const PAGE: &[&str] = &["search", "offset", "limit"];
 const SORTED: &[&str] = &["search", "offset", "limit", "sort"];
 const NONE: &[&str] = &[];
+const PEEK: &[&str] = &["limit", "from", "payload_max", "held"];
 
 const fn route(
     method: &'static str,
@@ -94,7 +95,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         "GET",
         "/api/v1/queues/{name}/messages",
-        &["limit", "from", "payload_max"],
+        PEEK,
         api::messages::peek,
     ),
     route(
@@ -112,7 +113,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         "GET",
         "/api/v1/queues/{name}/dlq",
-        &["limit", "from", "payload_max"],
+        PEEK,
         api::messages::peek_dead,
     ),
     route(
@@ -238,7 +239,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         "GET",
         "/api/v1/streams/{name}/messages",
-        &["limit", "from", "payload_max"],
+        PEEK,
         api::messages::peek,
     ),
     route("GET", "/api/v1/definitions", NONE, api::definitions::export),

@@ -90,6 +90,7 @@ fn find(context: &Context, queue: &str, id: &str) -> Result<u64, Failure> {
             ("from", Some(from.to_string())),
             ("limit", Some(PAGE.to_string())),
             ("payload_max", Some("0".to_owned())),
+            ("held", Some("true".to_owned())),
         ]);
         let path = format!("/api/v1/queues/{}/messages{page}", segment(queue));
         let answer = context.client.get(&path)?;

@@ -183,6 +183,11 @@ const LISTS: &[Line] = &[
         "/api/v1/queues/orders/messages?limit=10",
     ),
     (
+        &["queue", "peek", "orders", "--held"],
+        "GET",
+        "/api/v1/queues/orders/messages?limit=10&held=true",
+    ),
+    (
         &["queue", "bindings", "orders"],
         "GET",
         "/api/v1/queues/orders/bindings",

@@ -121,7 +121,7 @@ pub enum Request {
         /// Which.
         spec: BindingSpec,
     },
-    /// Look at messages that wait, without taking them.
+    /// Look at messages without taking them, oldest first.
     Peek {
         /// The queue.
         queue: String,
@@ -129,6 +129,8 @@ pub enum Request {
         from: u64,
         /// Messages, up to [`PEEK_MAX`].
         limit: usize,
+        /// Those that consumers have as well.
+        with_held: bool,
     },
     /// One message, waiting or not, and why it is where it is.
     Message {

@@ -241,6 +241,8 @@ pub struct Peeked {
     pub delivery_count: u32,
     /// A consumer has it.
     pub is_held: bool,
+    /// Its moment has not come.
+    pub is_delayed: bool,
     /// Time to live that is left, milliseconds.
     pub ttl_ms: Option<u64>,
     /// Annotations that consumers added, as an AMQP map.

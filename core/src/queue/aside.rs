@@ -67,8 +67,18 @@ impl Aside {
 }
 
 impl Backlog {
+    /// Why messages wait out of turn, as far as the first `limit` of them tell.
+    pub(crate) fn reasons_aside(&self, limit: usize) -> Vec<Why> {
+        let mut found = Vec::new();
+        for seq in self.aside.seqs.keys().take(limit) {
+            let why = self.entries.entry(*seq).map(|entry| entry.why);
+            found.extend(why.filter(|why| !found.contains(why)));
+        }
+        found
+    }
+
     /// How many messages wait out of turn.
-    pub(super) fn aside_len(&self) -> usize {
+    pub(crate) fn aside_len(&self) -> usize {
         self.aside.seqs.len()
     }
 

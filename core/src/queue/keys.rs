@@ -70,6 +70,13 @@ impl OrderKeys {
         true
     }
 
+    /// The message of a key that may be handed out.
+    pub(crate) fn current(&self, key: &Bytes) -> Option<u64> {
+        let hash = self.hashes.hash_one(&key[..]);
+        let found = self.keys.find(hash, |found| found.text == *key);
+        found.map(|found| found.current)
+    }
+
     /// The current message of a key came back.
     pub(crate) fn give_back(&mut self, key: &Bytes, seq: u64) {
         self.idle.insert(seq, key.clone());

@@ -53,7 +53,7 @@ fn message_json(peeked: &Peeked, payload_max: usize) -> Value {
         "properties": texts(shown.properties.iter().map(|(name, text)| (*name, text.as_str()))),
         "attempt": u64::from(peeked.delivery_count) + 1,
         "published_at": shown.published_at_ms.map(moment),
-        "state": if peeked.is_held { "held" } else { "ready" },
+        "state": state_of(peeked),
         "durable": envelope.durable,
         "priority": envelope.priority,
         "ttl_ms": peeked.ttl_ms,
@@ -69,6 +69,14 @@ fn message_json(peeked: &Peeked, payload_max: usize) -> Value {
     value
 }
 
+fn state_of(peeked: &Peeked) -> &'static str {
+    match (peeked.is_held, peeked.is_delayed) {
+        (true, _) => "held",
+        (false, true) => "delayed",
+        (false, false) => "ready",
+    }
+}
+
 fn peek_queue(backend: &dyn Backend, call: &Call, queue: String, usual: usize) -> Answer {
     let limit = call.number("limit", 1, 1_000)?;
     let limit = limit
@@ -78,7 +86,13 @@ fn peek_queue(backend: &dyn Backend, call: &Call, queue: String, usual: usize) -
     let payload_max = call.number("payload_max", 0, PAYLOAD_MAX)?;
     let payload_max = payload_max.and_then(|max| usize::try_from(max).ok());
     let payload_max = payload_max.unwrap_or(PAYLOAD_SHOWN);
-    match ask(backend, Request::Peek { queue, from, limit })? {
+    let request = Request::Peek {
+        queue,
+        from,
+        limit,
+        with_held: call.flag("held")?,
+    };
+    match ask(backend, request)? {
         Reply::Messages(messages) => {
             let messages = messages
                 .iter()

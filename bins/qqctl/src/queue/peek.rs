@@ -39,6 +39,9 @@ pub(super) struct Peek {
     /// bytes of each payload that are fetched
     #[argh(option, arg_name = "count")]
     payload_max: Option<u64>,
+    /// show those that consumers have as well
+    #[argh(switch)]
+    held: bool,
 }
 
 impl Peek {
@@ -47,6 +50,7 @@ impl Peek {
             ("limit", Some(self.limit.to_string())),
             ("from", self.from.map(|from| from.to_string())),
             ("payload_max", self.payload_max.map(|max| max.to_string())),
+            ("held", self.held.then(|| "true".to_owned())),
         ]);
         let answer = context
             .client

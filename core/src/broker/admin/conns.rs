@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use super::super::conn::PortKind;
-use super::super::ports::{Consumer, Target};
+use super::super::ports::Target;
 use super::super::{Action, Broker, Now, quoted};
 use super::lists::page;
 use super::{Asker, Done};
-use crate::admin::{ConnDetail, ConnReport, ConnRow, LinkRole, LinkRow, Page, Reply, Why};
+use crate::admin::{ConnDetail, ConnReport, ConnRow, LinkRole, LinkRow, Page, Reply};
 use crate::vocab::{ConnId, LinkKey, NodeKind, Notice, Port, Reason, Refusal};
 
 /// How long a connection may take to tell about itself.
@@ -143,57 +143,11 @@ impl Broker {
                         .wanted
                         .as_ref()
                         .and_then(|wanted| serde_json::to_string(wanted.filter.spec()).ok()),
-                    waits: self.why_consumer_waits(consumer),
+                    waits: self.why_consumer_waits(slot),
                     ..row
                 }
             }
         }
-    }
-
-    fn why_producer_waits(&self, conn: usize) -> Vec<Why> {
-        let mut waits = Vec::new();
-        if self.conns.conn(conn).is_pressed && self.is_memory_short {
-            let text = "the broker is short of memory and grants no credit";
-            waits.push(Why::new("memory", text));
-        }
-        if self.conns.conn(conn).is_pressed && self.is_disk_short {
-            let text = "the disk gets full and the broker grants no credit";
-            waits.push(Why::new("disk", text));
-        }
-        waits
-    }
-
-    fn why_consumer_waits(&self, consumer: &Consumer) -> Vec<Why> {
-        let queue = &self.queues[consumer.queue];
-        let mut waits = Vec::new();
-        if self.is_draining {
-            waits.push(Why::new("draining", "the broker goes down"));
-        }
-        let waiting = queue.backlog.waiting();
-        if waiting == 0 {
-            waits.push(Why::new("no-message", "no message waits in the queue"));
-        } else if consumer.is_in_ring {
-            if consumer.reader.is_waiting || queue.backlog.asked() > 0 {
-                let text = "bodies of messages are being read from the store";
-                waits.push(Why::new("store", text));
-            } else if consumer.wanted.is_some() {
-                let text = format!(
-                    "none of {waiting} waiting messages that were looked at passes the filter"
-                );
-                waits.push(Why::new("filter", text));
-            } else if consumer.has_excluded {
-                let text = "what waits was returned as undeliverable to this link";
-                waits.push(Why::new("excluded", text));
-            } else if !consumer.is_browsing {
-                let text = "messages wait for the store or for their turn";
-                waits.push(Why::new("store", text));
-            }
-        }
-        if consumer.sent >= consumer.limit {
-            let text = "the receiver has granted no credit that is left, or its output waits";
-            waits.push(Why::new("no-credit", text));
-        }
-        waits
     }
 
     pub(super) fn manage_connection(

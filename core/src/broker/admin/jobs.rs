@@ -11,7 +11,7 @@ use super::super::paging::{damaged, fetch};
 use super::super::{Broker, Now};
 use super::{Asker, Done};
 use crate::admin::{Peeked, Reply, Why};
-use crate::queue::{Clock, Entry, NEVER_MS, READ_SHARE, Span};
+use crate::queue::{Clock, Entry, NEVER_MS, READ_SHARE, Span, Why as Aside};
 use crate::vocab::{Delay, Message, QueueId, Reason, Refusal, RuleId, Seq};
 
 /// Messages that one turn touches for one job.
@@ -31,6 +31,8 @@ pub(in crate::broker) enum Work {
     Purge,
     /// They are shown.
     Peek {
+        /// Those that consumers have as well.
+        with_held: bool,
         /// So far.
         found: Vec<Peeked>,
     },
@@ -175,6 +177,9 @@ impl Broker {
         let backlog = &self.queues[slot].backlog;
         let seq = match job.work {
             Work::Show { .. } => Some(job.from).filter(|seq| backlog.copy(*seq).is_some()),
+            Work::Peek {
+                with_held: true, ..
+            } => backlog.live_from(job.from),
             _ => backlog.waiting_from(job.from),
         };
         let Some(seq) = seq.filter(|seq| *seq < job.upto) else {
@@ -220,6 +225,7 @@ impl Broker {
             position: seq,
             delivery_count: entry.delivery_count,
             is_held: entry.is_acquired,
+            is_delayed: entry.why == Aside::Early,
             ttl_ms: (entry.expires_ms != NEVER_MS)
                 .then(|| entry.expires_ms.saturating_sub(at.mono_ms)),
             annotations: entry.extra.take().and_then(|extra| extra.annotations),
@@ -228,7 +234,7 @@ impl Broker {
         job.bytes += peeked.message.payload.len();
         let is_full = job.bytes > PEEK_BYTES_MAX && job.done > 0;
         match &mut job.work {
-            Work::Peek { found } if !is_full => found.push(peeked),
+            Work::Peek { found, .. } if !is_full => found.push(peeked),
             Work::Show { why } => {
                 let why = std::mem::take(why);
                 let message = Box::new(peeked);
@@ -360,7 +366,7 @@ impl Broker {
                 let moved = job.done;
                 (Reply::Moved { moved, left }, true)
             }
-            Work::Peek { found } if is_there => (Reply::Messages(found), false),
+            Work::Peek { found, .. } if is_there => (Reply::Messages(found), false),
             // It was answered.
             Work::Show { .. } if job.done > 0 => return,
             Work::Peek { .. } | Work::Show { .. } => (gone(), false),

@@ -7,9 +7,9 @@ use super::super::routing::Route;
 use super::super::{Broker, Now, quoted};
 use super::jobs::Work;
 use super::{Asker, Done};
-use crate::admin::{PEEK_MAX, PublishTo, Reply, Why};
+use crate::admin::{PEEK_MAX, PublishTo, Reply};
 use crate::filter::MessageView;
-use crate::queue::{Clock, Entry};
+use crate::queue::Clock;
 use crate::route::Routed;
 use crate::vocab::{Message, Reason, Refusal, RuleId, Verdict};
 
@@ -101,10 +101,14 @@ impl Broker {
         queue: &str,
         from: u64,
         limit: usize,
+        with_held: bool,
     ) -> Result<Done, Refusal> {
         let slot = self.slot_to_change(asker, queue)?;
         let limit = limit.min(PEEK_MAX) as u64;
-        let work = Work::Peek { found: Vec::new() };
+        let work = Work::Peek {
+            with_held,
+            found: Vec::new(),
+        };
         self.start_job(now, asker, slot, from, limit, work)
     }
 
@@ -132,52 +136,8 @@ impl Broker {
                 ),
             });
         };
-        let why = self.why_message_waits(slot, position, &entry);
+        let why = self.why_message_waits(now.clock(), slot, position, &entry);
         self.start_job(now, asker, slot, position, 1, Work::Show { why })
-    }
-
-    fn why_message_waits(&self, slot: usize, position: u64, entry: &Entry) -> Vec<Why> {
-        let queue = &self.queues[slot];
-        let mut why = Vec::new();
-        if entry.is_acquired {
-            why.extend(queue.consumers.iter().find_map(|consumer| {
-                let consumer = &self.consumers[*consumer];
-                consumer.holds(position).then(|| {
-                    let conn = self.conns.conn(consumer.conn).id.0;
-                    let text = format!("a consumer has it: link {conn}-{}", consumer.port.0);
-                    Why::new("held", text)
-                })
-            }));
-            return why;
-        }
-        if entry.batch > self.gate.persisted() && !entry.is_away() {
-            why.push(Why::new("store", "it is being written to disk"));
-        }
-        if queue.takers == 0 {
-            why.push(Why::new(
-                "no-consumer",
-                "the queue has no consumer that takes",
-            ));
-        } else if queue.ring.is_empty() {
-            why.push(Why::new("no-credit", "no consumer of the queue has credit"));
-        } else if !queue.filtered.is_empty() {
-            why.push(Why::new("filter", "filters of consumers may pass it by"));
-        }
-        let excluded = entry.extra.as_ref().map_or(0, |extra| extra.excluded.len());
-        if excluded > 0 {
-            let text = format!("{excluded} consumers returned it as undeliverable to them");
-            why.push(Why::new("excluded", text));
-        }
-        if queue.is_damaged {
-            why.push(Why::new(
-                "damaged",
-                "the queue could not be read and serves nobody",
-            ));
-        }
-        if why.is_empty() {
-            why.push(Why::new("turn", "it waits for its turn"));
-        }
-        why
     }
 
     pub(super) fn manage_move(

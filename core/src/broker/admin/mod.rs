@@ -11,6 +11,7 @@ mod lists;
 mod messages;
 mod permit;
 mod topology;
+mod why;
 
 pub(super) use conns::Asked;
 pub(super) use jobs::Jobs;
@@ -99,9 +100,12 @@ impl Broker {
                 self.unbind(now, &spec, asker.conn())?;
                 Ok(Done::Changed(Reply::Done))
             }
-            Request::Peek { queue, from, limit } => {
-                self.manage_peek(now, asker, &queue, from, limit)
-            }
+            Request::Peek {
+                queue,
+                from,
+                limit,
+                with_held,
+            } => self.manage_peek(now, asker, &queue, from, limit, with_held),
             Request::Message { queue, position } => {
                 self.manage_message(now, asker, &queue, position)
             }
@@ -120,10 +124,7 @@ impl Broker {
             }
             Request::Link { conn, port } => self.manage_link(now, asker, conn, port),
             Request::CloseLink { conn, port } => self.manage_close_link(now, conn, port),
-            Request::Schemas => {
-                let all = self.schemas.newest().cloned();
-                read(Reply::Schemas(all.collect()))
-            }
+            Request::Schemas => read(Reply::Schemas(self.schemas.newest().cloned().collect())),
             Request::Schema { subject, version } => self.schema_row(&subject, version),
             Request::SchemaVersions { subject } => self.schema_history(&subject),
             Request::RegisterSchema { candidate } => self.manage_register(now, *candidate),

@@ -58,6 +58,7 @@ mod tests {
                 queue: "q".to_owned(),
                 from: 0,
                 limit: 1,
+                with_held: false,
             },
             Request::CloseConnection {
                 conn: ConnId(2),

@@ -11,7 +11,12 @@ use crate::vocab::{Address, ConnId, Delay, Envelope, Outcome, Port, Reason, Wish
 
 fn peek(rig: &mut Rig, queue: &str, from: u64, limit: usize) -> Vec<(u64, String)> {
     let queue = queue.to_owned();
-    let reply = rig.manage(Request::Peek { queue, from, limit });
+    let reply = rig.manage(Request::Peek {
+        queue,
+        from,
+        limit,
+        with_held: false,
+    });
     let Reply::Messages(messages) = reply else {
         panic!("{reply:?}")
     };

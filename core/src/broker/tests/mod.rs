@@ -39,3 +39,4 @@ mod streams;
 mod subscriptions;
 mod txn;
 mod unused;
+mod why;
