@@ -2,6 +2,7 @@
 
 mod codec;
 mod deadletter;
+mod delivery;
 mod encoding;
 mod filter;
 mod flow;
@@ -62,6 +63,7 @@ pub fn all() -> Vec<Script> {
         stream::SCRIPTS,
         deadletter::SCRIPTS,
         manage::SCRIPTS,
+        delivery::SCRIPTS,
     ]
     .concat()
 }
