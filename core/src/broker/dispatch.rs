@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::filtered::{Found, LOOKS_MAX};
+use super::keyed::sets_aside;
 use super::{Broker, Now};
 use crate::planted::{Bug, is_planted};
 use crate::queue::{Browsed, Clock, Entry, NEVER_MS};
@@ -54,26 +55,20 @@ impl Broker {
                 queue.ring.pop_front();
                 return Served::OutOfPermit;
             }
-            let next = match self.find_next(at, slot, consumer_slot) {
-                Found::Message(seq) => Some(seq),
-                Found::Nothing => None,
-                Found::More => {
-                    self.queues[slot].ring.rotate_left(1);
-                    return Served::One;
-                }
+            let found = self.find_any(at, slot, consumer_slot);
+            let Found::Message(seq) = found else {
+                return self.pass_on(slot, consumer_slot, found);
             };
             let queue = &mut self.queues[slot];
             let consumer = &mut self.consumers[consumer_slot];
-            let Some(seq) = next else {
-                if !consumer.has_excluded && queue.filtered.is_empty() {
-                    return Served::Nothing;
-                }
-                // Another may take a message that this one excluded itself from, or does not want.
-                queue.ring.rotate_left(1);
-                return Served::Excluded;
-            };
             let entry = queue.backlog.entry(seq);
-            if entry.is_some_and(|entry| entry.is_expired(at)) {
+            let is_keyed = entry.is_some_and(|entry| entry.order_key().is_some());
+            let is_expired = entry.is_some_and(|entry| entry.is_expired(at));
+            if is_keyed && sets_aside(queue, seq, self.config.hash_seed) {
+                // Passed over for good: it is met once for each time that its key was in use.
+                continue;
+            }
+            if is_expired {
                 self.expire(at, slot, seq);
                 continue;
             }
@@ -112,19 +107,22 @@ impl Broker {
         }
     }
 
-    /// The next message for a consumer. Those that have to wait for their ordering key are passed over for good: each is
-    /// met once for each time that its key was in use.
-    #[inline]
-    fn find_next(&mut self, at: Clock, slot: usize, consumer_slot: usize) -> Found {
-        loop {
-            let found = self.find_any(at, slot, consumer_slot);
-            match found {
-                Found::Message(seq) if self.sets_aside(slot, seq) => {}
-                found => return found,
+    /// There is nothing for the consumer at the front of the ring, now or at all.
+    fn pass_on(&mut self, slot: usize, consumer_slot: usize, found: Found) -> Served {
+        let queue = &mut self.queues[slot];
+        let served = match found {
+            Found::More => Served::One,
+            _ if !self.consumers[consumer_slot].has_excluded && queue.filtered.is_empty() => {
+                return Served::Nothing;
             }
-        }
+            // Another may take a message that this one excluded itself from, or does not want.
+            _ => Served::Excluded,
+        };
+        queue.ring.rotate_left(1);
+        served
     }
 
+    /// The next message for a consumer, whether its ordering key is free or not.
     #[inline]
     fn find_any(&mut self, at: Clock, slot: usize, consumer_slot: usize) -> Found {
         let consumer = &mut self.consumers[consumer_slot];

@@ -10,6 +10,7 @@
 //! consumers of the queue and all other queues are served in between.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::{Broker, Now};
 use crate::filter::{Filter, FilterSpec, MessageView};
@@ -138,8 +139,17 @@ impl Broker {
             if left == 0 || self.looks_left == 0 {
                 return Found::More;
             }
-            let Some(entry) = queue.backlog.copy(seq) else {
-                return Found::Nothing;
+            // What is packed is copied, since it is nowhere in this form; the rest is looked at where it is.
+            let packed;
+            let entry = match queue.backlog.entry(seq) {
+                Some(entry) => entry,
+                None => match queue.backlog.copy(seq) {
+                    Some(copy) => {
+                        packed = copy;
+                        &packed
+                    }
+                    None => return Found::Nothing,
+                },
             };
             if entry.is_aside() {
                 // It is shown again when it stands in its turn.
@@ -150,13 +160,13 @@ impl Broker {
             if is_here && !entry.is_acquired && entry.batch > persisted {
                 return Found::Nothing;
             }
-            let mut body = entry.message.clone();
+            let mut fetched = None;
             if !is_here {
                 let (found, cost) = consumer.reader.take(seq);
                 self.bytes -= cost;
-                body = found;
+                fetched = found;
             }
-            let Some(body) = body else {
+            let Some(body) = entry.message.as_ref().or(fetched.as_ref()) else {
                 self.read(slot, consumer_slot, seq);
                 return Found::Nothing;
             };
@@ -165,7 +175,8 @@ impl Broker {
             consumer.browse_from = seq + 1;
             let id = self.conns.conn(consumer.conn).id;
             let is_free = !entry.is_acquired && !entry.is_excluded(consumer.serial);
-            if is_free && wanted.is_wanted(&entry, &body, id, at) {
+            if is_free && wanted.is_wanted(entry, body, id, at) {
+                let body = Arc::clone(body);
                 self.bytes += queue.backlog.make_ready(seq, body, at);
                 return Found::Message(seq);
             }

@@ -1,27 +1,25 @@
 //! Messages with an ordering key (AMQP group-id): one of a key is out at a time, in order, and the others hold up nothing.
 
 use super::Broker;
-use crate::queue::{Clock, Entry, OrderKeys, Why};
+use crate::queue::{Clock, Entry, OrderKeys, Queue, Why};
+
+/// Whether the message that a consumer would get next has to wait for another one of its key. It is out of turn then.
+/// Otherwise its key is in use by it: the consumer gets it, or it leaves since its time is over. `seed` is the hasher's.
+#[inline(never)]
+pub(super) fn sets_aside(queue: &mut Queue, seq: u64, seed: u64) -> bool {
+    let Some(key) = queue.backlog.entry(seq).and_then(Entry::order_key) else {
+        return false;
+    };
+    let keys = &mut queue.order_keys;
+    let keys = keys.get_or_insert_with(|| Box::new(OrderKeys::new(seed)));
+    let is_aside = !keys.claim(key, seq);
+    if is_aside {
+        queue.backlog.set_aside(seq, Why::Key);
+    }
+    is_aside
+}
 
 impl Broker {
-    /// Whether the message that a consumer would get next has to wait for another one of its key. It is out of turn then.
-    /// Otherwise its key is in use by it: the consumer gets it, or it leaves since its time is over.
-    #[inline]
-    pub(super) fn sets_aside(&mut self, slot: usize, seq: u64) -> bool {
-        let queue = &mut self.queues[slot];
-        let Some(key) = queue.backlog.entry(seq).and_then(Entry::order_key) else {
-            return false;
-        };
-        let seed = self.config.hash_seed;
-        let keys = &mut queue.order_keys;
-        let keys = keys.get_or_insert_with(|| Box::new(OrderKeys::new(seed)));
-        let is_aside = !keys.claim(key, seq);
-        if is_aside {
-            queue.backlog.set_aside(seq, Why::Key);
-        }
-        is_aside
-    }
-
     /// A message came back, which keeps its key.
     pub(super) fn give_key_back(&mut self, slot: usize, seq: u64) {
         let queue = &mut self.queues[slot];
