@@ -52,6 +52,8 @@ pub(crate) struct Lifetime {
 pub(crate) struct Queue {
     pub(crate) id: QueueId,
     pub(crate) spec: Arc<QueueSpec>,
+    /// It is no stream, and has neither limits nor a time to live of its own: what most messages meet costs one look.
+    is_plain: bool,
     /// The store knows it. What belongs to one connection alone cannot survive the process that has it.
     pub(crate) is_durable: bool,
     pub(crate) backlog: Backlog,
@@ -139,6 +141,11 @@ impl Queue {
             id,
             is_durable: spec.durable && !spec.exclusive,
             backlog: Backlog::with_levels(spec.max_priority),
+            is_plain: !spec.is_stream()
+                && spec.overflow != Overflow::DropHead
+                && spec.max_length.is_none()
+                && spec.max_bytes.is_none()
+                && spec.message_ttl_ms.is_none(),
             spec,
             rule: None,
             owner: None,
@@ -171,8 +178,9 @@ impl Queue {
         }
     }
 
+    #[inline]
     pub(crate) fn is_stream(&self) -> bool {
-        self.spec.is_stream()
+        !self.is_plain && self.spec.is_stream()
     }
 
     /// Whether the store keeps a message of the queue. A stream keeps all of them, so that its offsets have no gaps.
@@ -184,6 +192,9 @@ impl Queue {
     /// How long a message may stay that arrives now. In a stream its own time to live does not count.
     #[inline]
     pub(crate) fn ttl_ms(&self, envelope: &Envelope) -> Option<u64> {
+        if self.is_plain {
+            return envelope.ttl_ms;
+        }
         if self.is_stream() {
             return self.spec.max_age_ms;
         }
@@ -207,7 +218,7 @@ impl Queue {
     /// Whether it makes room for new messages by dropping old ones.
     #[inline]
     pub(crate) fn drops_head(&self) -> bool {
-        self.spec.overflow == Overflow::DropHead || self.is_stream()
+        !self.is_plain && (self.spec.overflow == Overflow::DropHead || self.is_stream())
     }
 
     /// Whether bodies may be left to the store. Those of a queue with priorities stay: which comes next is not known
@@ -241,7 +252,7 @@ impl Queue {
     /// Whether the queue takes one more message of `payload_len` bytes, be it that older ones are dropped for it.
     #[inline]
     pub(crate) fn takes(&self, payload_len: usize) -> bool {
-        if !self.is_full_for(payload_len) {
+        if self.is_plain || !self.is_full_for(payload_len) {
             return true;
         }
         self.drops_head() && self.fits_alone(payload_len)
