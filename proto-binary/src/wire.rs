@@ -180,7 +180,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    #[inline]
+    // Left to itself the compiler does not, and each field of each message is one more call.
+    #[inline(always)]
     fn take_value(&mut self, number: u32, wire_type: u32) -> Result<Value<'a>, Malformed> {
         Ok(match wire_type {
             VARINT => Value::Varint(self.take_varint()?),

@@ -4,8 +4,8 @@
 //! its consumer says about it later finds nothing to settle. Times are those of the monotonic clock; a restart ends all
 //! locks, since nobody holds anything then.
 //!
-//! The usual lock costs one entry of a list that is in the order of time by itself: each consumer has one time for all
-//! its deliveries. What was extended, or came after that time was made shorter, stands in a map.
+//! The usual lock costs next to nothing: each consumer has one time for all its deliveries, so they stand in a list that
+//! is in the order of time by itself, and those of one millisecond are one entry. What was extended, or came after that time was made shorter, stands in a map.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
@@ -17,13 +17,21 @@ use crate::vocab::{Answer, AskId, DeliveryId, LockSpec, Notice, Outcome, Port, R
 /// Stale entries are thrown out when there are more of them than this and than entries that count.
 const STALE_MAX: usize = 64;
 
+/// Deliveries with numbers one after the other that return at the same moment.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    due_ms: u64,
+    first: u64,
+    last: u64,
+}
+
 /// When the deliveries of one consumer return.
 #[derive(Debug)]
 pub(super) struct Locks {
     /// What each new delivery gets, milliseconds.
     pub(super) lock_ms: Option<u64>,
-    /// Moment and delivery, in the order of both. Some may be settled, or stand in `moved` with another moment.
-    in_order: VecDeque<(u64, u64)>,
+    /// In the order of moments and of numbers. Some deliveries may be settled, or stand in `moved` with another moment.
+    in_order: VecDeque<Run>,
     /// Moments of those that do not stand in the order of deliveries.
     moved: BTreeMap<u64, u64>,
     /// The same by moment.
@@ -45,10 +53,17 @@ impl Locks {
 
     /// Begins the lock of a new delivery.
     fn push(&mut self, due_ms: u64, delivery: u64, held: &Chunks<u64>) {
-        self.drop_stale(held);
-        match self.in_order.back() {
-            Some((last_ms, _)) if *last_ms > due_ms => self.set(due_ms, delivery, held),
-            _ => self.in_order.push_back((due_ms, delivery)),
+        match self.in_order.back_mut() {
+            Some(run) if run.due_ms == due_ms && run.last + 1 == delivery => run.last = delivery,
+            Some(run) if run.due_ms > due_ms => self.set(due_ms, delivery, held),
+            _ => {
+                self.drop_stale(held);
+                self.in_order.push_back(Run {
+                    due_ms,
+                    first: delivery,
+                    last: delivery,
+                });
+            }
         }
     }
 
@@ -68,14 +83,25 @@ impl Locks {
 
     fn drop_stale(&mut self, held: &Chunks<u64>) {
         let moved = &self.moved;
-        let is_stale = |(_, delivery): &(u64, u64)| {
-            held.entry(*delivery).is_none() || moved.contains_key(delivery)
+        let trimmed = |mut run: Run| {
+            while let Some(first) = held.live_from(run.first).filter(|first| *first <= run.last) {
+                run.first = first;
+                if !moved.contains_key(&first) {
+                    return Some(run);
+                }
+                run.first += 1;
+            }
+            None
         };
-        while self.in_order.front().is_some_and(is_stale) {
+        while let Some(front) = self.in_order.front_mut() {
+            if let Some(run) = trimmed(*front) {
+                *front = run;
+                break;
+            }
             self.in_order.pop_front();
         }
         if self.in_order.len() > 2 * held.len() + STALE_MAX {
-            self.in_order.retain(|pair| !is_stale(pair));
+            self.in_order.retain(|run| trimmed(*run).is_some());
         }
     }
 
@@ -88,7 +114,7 @@ impl Locks {
             self.moved_by_due.remove(&(due_ms, delivery));
             self.moved.remove(&delivery);
         }
-        let in_order = self.in_order.front().map(|(due_ms, _)| *due_ms);
+        let in_order = self.in_order.front().map(|run| run.due_ms);
         let moved = self.moved_by_due.first().map(|(due_ms, _)| *due_ms);
         in_order.into_iter().chain(moved).min().unwrap_or(NEVER_MS)
     }
@@ -97,8 +123,10 @@ impl Locks {
     fn take_over(&mut self, now_ms: u64, held: &Chunks<u64>, limit: usize) -> Vec<u64> {
         let mut over = Vec::new();
         while over.len() < limit && self.next_ms(held) <= now_ms {
-            if let Some((_, delivery)) = self.in_order.pop_front_if(|(due, _)| *due <= now_ms) {
-                over.push(delivery);
+            // The first of the run is held, and has no other moment.
+            if let Some(run) = self.in_order.front_mut().filter(|run| run.due_ms <= now_ms) {
+                over.push(run.first);
+                run.first += 1;
             } else if let Some((_, delivery)) = self.moved_by_due.pop_first() {
                 self.moved.remove(&delivery);
                 over.push(delivery);
@@ -287,6 +315,33 @@ mod tests {
         assert_eq!(locks.take_over(300, &held, 9), [1], "made shorter again");
         held.take(1);
         assert_eq!(locks.next_ms(&held), NEVER_MS);
+    }
+
+    #[test]
+    fn deliveries_of_one_moment_are_one_entry_and_end_by_themselves() {
+        let mut held = held(11);
+        let mut locks = Locks::new(Some(10));
+        for delivery in 0..10 {
+            locks.push(100, delivery, &held);
+        }
+        locks.push(101, 10, &held);
+        assert_eq!(locks.in_order.len(), 2);
+        // The first and one in the middle are settled, another one is extended.
+        held.take(0);
+        held.take(4);
+        locks.set(200, 5, &held);
+        assert_eq!(locks.take_over(100, &held, 3), [1, 2, 3]);
+        for delivery in 1..4 {
+            held.take(delivery);
+        }
+        assert_eq!(locks.take_over(100, &held, 9), [6, 7, 8, 9]);
+        for delivery in 6..10 {
+            held.take(delivery);
+        }
+        assert_eq!(locks.next_ms(&held), 101);
+        held.take(10);
+        assert_eq!(locks.next_ms(&held), 200);
+        assert_eq!(locks.take_over(200, &held, 9), [5]);
     }
 
     #[test]

@@ -10,6 +10,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 /// The scratch buffer never starts larger than this.
 const START_MAX: usize = 64 * 1024;
+/// Bytes before that at which another one begins: to grow a buffer of this size is to copy it.
+const MARGIN: usize = 1_024;
 const START_MIN: usize = 128;
 /// Payload slices of at least this size are not copied.
 pub(super) const SLICE_MIN: usize = 16 * 1024;
@@ -34,6 +36,9 @@ impl Output {
 
     /// The buffer to write to.
     pub(super) fn buf(&mut self) -> &mut BytesMut {
+        if self.scratch.len() > START_MAX - MARGIN {
+            self.seal();
+        }
         if self.scratch.capacity() == 0 {
             self.scratch
                 .reserve(self.start_size.clamp(START_MIN, START_MAX));
@@ -103,7 +108,7 @@ impl Output {
 
 #[cfg(test)]
 mod tests {
-    use super::{Output, SLICE_MIN};
+    use super::{Output, SLICE_MIN, START_MAX};
     use alloc::collections::VecDeque;
     use alloc::vec;
     use bytes::{BufMut, Bytes};
@@ -126,5 +131,23 @@ mod tests {
             (&all[..4], &all[4..4 + SLICE_MIN], &all[4 + SLICE_MIN..]),
             (&b"head"[..], &large[..], &b"tail"[..])
         );
+    }
+
+    #[test]
+    fn much_output_is_many_buffers_and_none_is_copied_to_grow() {
+        let mut output = Output::default();
+        let mut out = VecDeque::new();
+        // The first round learns how much it is.
+        for _ in 0..2 {
+            out.clear();
+            for n in 0..10_000_u32 {
+                output.buf().put_slice(&[n as u8; 100]);
+            }
+            assert_eq!(output.drain(&mut out, usize::MAX), 1_000_000);
+        }
+        assert!(out.iter().all(|bytes| bytes.len() <= START_MAX));
+        let all = out.iter().flatten().copied();
+        let expected = (0..10_000_u32).flat_map(|n| [n as u8; 100]);
+        assert!(all.eq(expected));
     }
 }

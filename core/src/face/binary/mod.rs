@@ -258,12 +258,14 @@ impl BinaryFace {
     fn on_notice(&mut self, now: Now, notice: Notice) {
         match notice {
             Notice::Deliver { port, delivered } => {
-                if self.calls.port() == Some(port) {
-                    self.on_call_answer(&delivered);
-                } else if self.ports.is_reader(port) {
-                    self.on_stream_deliver(port, &delivered);
-                } else {
-                    self.on_deliver(port, &delivered);
+                match self.ports.consumer(port) {
+                    Some(consumer) if consumer.is_reader => {
+                        self.on_stream_deliver(port, &delivered);
+                    }
+                    Some(_) => self.on_deliver(port, &delivered),
+                    // The port of answers to calls stands in no table.
+                    None if self.calls.port() == Some(port) => self.on_call_answer(&delivered),
+                    None => {}
                 }
             }
             Notice::Confirm {

@@ -100,12 +100,6 @@ impl Ports {
         }
     }
 
-    /// Whether it is a reader of a stream.
-    pub(super) fn is_reader(&mut self, port: Port) -> bool {
-        self.consumer(port)
-            .is_some_and(|consumer| consumer.is_reader)
-    }
-
     fn state(&mut self, port: Port) -> Option<&mut PortState> {
         let (found, state) = self
             .slots
