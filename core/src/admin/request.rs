@@ -39,6 +39,13 @@ impl BindingFilter {
 pub enum PublishTo {
     /// A queue.
     Queue(String),
+    /// An exchange, also when a queue has its name.
+    Exchange {
+        /// Its name.
+        name: String,
+        /// The routing key.
+        key: String,
+    },
     /// A queue of that name, else an exchange.
     Name {
         /// Of either.

@@ -10,7 +10,7 @@ pub const fn status_of(reason: Reason) -> (u16, &'static str) {
         Reason::Invalid => (400, "invalid"),
         Reason::NotAllowed => (403, "not-allowed"),
         Reason::Locked | Reason::Stolen | Reason::Forced => (409, "locked"),
-        Reason::LimitExceeded => (429, "limit-exceeded"),
+        Reason::LimitExceeded | Reason::DiskFull => (429, "limit-exceeded"),
         Reason::NotImplemented => (422, "not-offered"),
         Reason::Undecodable => (422, "schema"),
         Reason::Shutdown => (503, "unavailable"),

@@ -106,7 +106,8 @@ impl Broker {
             is_stored |= queue.keeps(&message.envelope);
         }
         if is_stored && self.is_disk_short {
-            return full(None);
+            let verdict = Verdict::Rejected(Reason::DiskFull);
+            return Err(Refused { verdict, by: None });
         }
         Ok(())
     }

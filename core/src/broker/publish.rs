@@ -142,7 +142,7 @@ impl Broker {
         }
         if is_durable && self.is_disk_short {
             queue.totals.refused += 1;
-            return Err(Verdict::Rejected(Reason::LimitExceeded));
+            return Err(Verdict::Rejected(Reason::DiskFull));
         }
         if let Some(key) = entry.dedup_id() {
             self.record_key(now, slot, key, is_durable);

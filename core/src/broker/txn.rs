@@ -265,7 +265,10 @@ impl Broker {
             }
         }
         if is_stored && self.is_disk_short {
-            return Err(limit("the disk is full; try again later".to_owned()));
+            return Err(Refusal {
+                reason: Reason::DiskFull,
+                text: "the disk is full; try again later".to_owned(),
+            });
         }
         for (slot, (len, bytes)) in more {
             let queue = &self.queues[slot];

@@ -15,6 +15,8 @@ pub enum Reason {
     Locked,
     /// A limit was reached: queue full, too many nodes, memory.
     LimitExceeded,
+    /// The disk of the store is nearly full.
+    DiskFull,
     /// The request contradicts itself or the rules for names.
     Invalid,
     /// Not allowed for this peer.

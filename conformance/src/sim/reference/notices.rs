@@ -154,7 +154,9 @@ impl Reference {
                 self.broken(format!("message {number} is accepted and belongs nowhere"));
             }
             Verdict::Unroutable if published.is_unroutable => {}
-            Verdict::Accepted | Verdict::Full(_) | Verdict::Rejected(Reason::LimitExceeded) => {}
+            Verdict::Accepted
+            | Verdict::Full(_)
+            | Verdict::Rejected(Reason::LimitExceeded | Reason::DiskFull) => {}
             other => self.broken(format!("message {number} is answered with {other:?}")),
         }
     }

@@ -21,11 +21,13 @@ impl Broker {
         message: Arc<Message>,
     ) -> Result<Done, Refusal> {
         let at = now.clock();
-        let (name, key) = match to {
-            PublishTo::Queue(name) => (name, None),
-            PublishTo::Name { name, key } => (name, Some(key)),
+        let queue = |name: &str| self.queue_names.get(name).copied();
+        let (found, name, key) = match to {
+            PublishTo::Queue(name) => (queue(&name), name, None),
+            PublishTo::Exchange { name, key } => (None, name, Some(key)),
+            PublishTo::Name { name, key } => (queue(&name), name, Some(key)),
         };
-        let taken = match (self.queue_names.get(name.as_str()).copied(), key) {
+        let taken = match (found, key) {
             (Some(slot), _) => {
                 if self.queues[slot].owner.is_some() {
                     let text = format!(
@@ -60,7 +62,14 @@ impl Broker {
             }),
             Err(Verdict::Rejected(reason)) => Err(Refusal {
                 reason,
-                text: format!("the broker is full; {} took nothing", quoted(&name)),
+                text: format!(
+                    "the {} is full; {} took nothing",
+                    match reason {
+                        Reason::DiskFull => "disk of the broker",
+                        _ => "broker",
+                    },
+                    quoted(&name)
+                ),
             }),
             Err(Verdict::Accepted | Verdict::Duplicate | Verdict::Unroutable) => {
                 self.tally.unroutable += 1;

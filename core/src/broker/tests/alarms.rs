@@ -72,7 +72,7 @@ fn a_disk_alarm_takes_credit_and_refuses_what_would_be_stored() {
     assert!(!rig.broker.counters().is_memory_short);
     publish(&mut rig, 100..101, &durable());
     publish(&mut rig, 101..102, &Envelope::default());
-    let full = Verdict::Rejected(Reason::LimitExceeded);
+    let full = Verdict::Rejected(Reason::DiskFull);
     assert_eq!(
         rig.verdicts(A),
         [(100, 100, full), (101, 101, Verdict::Accepted)]

@@ -95,6 +95,28 @@ fn declaring_makes_finds_or_names_the_setting_that_differs() {
     );
 }
 
+/// A queue and an exchange may share a name; each can be meant.
+#[test]
+fn an_exchange_is_published_to_also_when_a_queue_has_its_name() {
+    let mut rig = Rig::new(BrokerConfig {
+        bindings: vec![BindingSpec::to_queue("both", "other", "")],
+        exchanges: vec![ExchangeSpec::new("both", ExchangeKind::Fanout)],
+        ..config([QueueSpec::new("both"), QueueSpec::new("other")])
+    });
+    let mut publish = |to| {
+        let message = message("m", durable());
+        rig.manage(Request::Publish { to, message });
+        ["both", "other"].map(|queue| peek(&mut rig, queue, 0, 10).len())
+    };
+    let (name, key) = ("both".to_owned(), String::new());
+    let exchange = PublishTo::Exchange {
+        name: name.clone(),
+        key: key.clone(),
+    };
+    assert_eq!(publish(exchange), [0, 1]);
+    assert_eq!(publish(PublishTo::Name { name, key }), [1, 1]);
+}
+
 #[test]
 fn what_changes_something_is_answered_when_it_is_safe() {
     let mut rig = Rig::with_q();

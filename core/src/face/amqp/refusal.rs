@@ -16,7 +16,7 @@ pub(super) fn condition_of(reason: Reason) -> Symbol {
         Reason::Stolen => condition::LINK_STOLEN,
         Reason::Forced => condition::DETACH_FORCED,
         Reason::Locked => condition::RESOURCE_LOCKED,
-        Reason::LimitExceeded => condition::RESOURCE_LIMIT_EXCEEDED,
+        Reason::LimitExceeded | Reason::DiskFull => condition::RESOURCE_LIMIT_EXCEEDED,
         Reason::Invalid => condition::INVALID_FIELD,
         Reason::NotAllowed => condition::NOT_ALLOWED,
         Reason::NotImplemented => condition::NOT_IMPLEMENTED,
@@ -56,6 +56,10 @@ pub(super) fn rejection(reason: Reason, node: &str) -> AmqpError {
             "no queue takes this message; check its address",
         ),
         Reason::LimitExceeded => ("limit", "the broker is full; try again later"),
+        Reason::DiskFull => (
+            "disk",
+            "the disk of the broker is full, so it takes no durable messages; try again later",
+        ),
         Reason::Invalid => (
             "invalid",
             "the message must name an existing address in its `to` field",
@@ -108,5 +112,20 @@ pub(super) fn full(queue: &str, exchange: Option<&str>) -> AmqpError {
     AmqpError {
         info: Some(info),
         ..error(condition_of(Reason::LimitExceeded), &text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_not_told_as_a_full_queue() {
+        let error = rejection(Reason::DiskFull, "q");
+        assert_eq!(error.condition, condition::RESOURCE_LIMIT_EXCEEDED);
+        let text = error.description.expect("a description");
+        assert!(text.contains("disk") && !text.contains("queue"), "{text:?}");
+        let info = error.info.expect("an info map");
+        assert_eq!(info, [entry("queue", "q"), entry("reason", "disk")]);
     }
 }

@@ -11,7 +11,7 @@ pub(super) const fn code_of(reason: Reason) -> ErrorCode {
     match reason {
         Reason::NotFound | Reason::Deleted => ErrorCode::QueueNotFound,
         Reason::Stolen | Reason::Locked => ErrorCode::InUse,
-        Reason::LimitExceeded | Reason::Internal => ErrorCode::Failed,
+        Reason::LimitExceeded | Reason::DiskFull | Reason::Internal => ErrorCode::Failed,
         Reason::Invalid => ErrorCode::InvalidRequest,
         Reason::NotAllowed => ErrorCode::NotAllowed,
         Reason::NotImplemented => ErrorCode::UnknownOpcode,
@@ -39,7 +39,8 @@ pub(super) fn of_verdict(verdict: &Verdict) -> Option<(ErrorCode, Cow<'static, s
         ),
         Verdict::Rejected(reason) => {
             let words = match reason {
-                Reason::LimitExceeded => text::QUEUE_FULL,
+                Reason::LimitExceeded => text::MEMORY_PRESSURE,
+                Reason::DiskFull => "the disk of the broker is full, try again later",
                 Reason::NotFound | Reason::Deleted => "no such queue",
                 Reason::Locked | Reason::Stolen => "the queue belongs to another connection alone",
                 Reason::Shutdown => "the broker is going down",
@@ -83,4 +84,26 @@ pub(super) fn unoffered(what: &str) -> String {
 /// The text for a message that its queue has already.
 pub(super) fn duplicate(key: &str) -> String {
     format!("duplicate message: {key}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_full_is_named() {
+        let told = |verdict| of_verdict(&verdict).map(|(code, text)| (code, text.into_owned()));
+        let failed = |text: &str| Some((ErrorCode::Failed, text.to_owned()));
+        assert_eq!(told(Verdict::Full("q".into())), failed("queue is full"));
+        let memory = "memory pressure: server under load, try again later";
+        assert_eq!(
+            told(Verdict::Rejected(Reason::LimitExceeded)),
+            failed(memory)
+        );
+        let disk = told(Verdict::Rejected(Reason::DiskFull)).expect("refused");
+        assert!(
+            disk.0 == ErrorCode::Failed && disk.1.contains("disk"),
+            "{disk:?}"
+        );
+    }
 }
