@@ -30,6 +30,9 @@ pub(crate) struct Publish {
     /// the message; `-` reads it from standard input, bytes as they are
     #[argh(option, short = 'm', arg_name = "text")]
     message: String,
+    /// the name is an exchange's, even if a queue has the same one
+    #[argh(switch)]
+    exchange: bool,
     /// routing key, for exchanges
     #[argh(option, arg_name = "key")]
     routing_key: Option<String>,
@@ -84,7 +87,8 @@ impl Publish {
 
     fn body(&self) -> Result<Value, Failure> {
         let mut body = payload(&self.message)?;
-        body["to"] = json!(self.name);
+        let field = if self.exchange { "exchange" } else { "to" };
+        body[field] = json!(self.name);
         let texts = [
             ("routing_key", &self.routing_key),
             ("content_type", &self.content_type),

@@ -206,6 +206,19 @@ fn dead_letters_and_exchanges_are_managed() {
         api.json("POST", "/api/v1/publish", &body).1["routed"].clone()
     };
     assert_eq!((publish("a.b"), publish("b")), (json!(true), json!(false)));
+    for (body, status) in [
+        (
+            json!({"exchange": "e", "routing_key": "b", "payload": "m"}),
+            201,
+        ),
+        // A queue is no exchange; one of the two is meant, never both.
+        (json!({"exchange": "jobs", "payload": "m"}), 404),
+        (json!({"exchange": "e", "to": "e", "payload": "m"}), 400),
+        (json!({"payload": "m"}), 400),
+    ] {
+        let answer = api.json("POST", "/api/v1/publish", &body);
+        assert_eq!(answer.0, status, "{body}: {answer:?}");
+    }
     let (_, dead) = api.json("GET", "/api/v1/queues/jobs/dlq", &NULL);
     assert_eq!(
         (

@@ -250,6 +250,7 @@ struct PublishBody {
     delay_ms: Option<u64>,
     durable: Option<bool>,
     to: Option<String>,
+    exchange: Option<String>,
     routing_key: Option<String>,
 }
 
@@ -321,8 +322,8 @@ fn publish_draft(backend: &dyn Backend, to: PublishTo, draft: &Draft) -> Answer 
 
 pub(crate) fn publish(backend: &dyn Backend, call: &Call) -> Answer {
     let body: PublishBody = call.read()?;
-    if body.to.is_some() || body.routing_key.is_some() {
-        let detail = "the path names the queue; /api/v1/publish takes to and routing_key";
+    if body.to.is_some() || body.exchange.is_some() || body.routing_key.is_some() {
+        let detail = "the path names the queue; /api/v1/publish takes to, exchange and routing_key";
         return Err(Problem::invalid(detail).with_field(Some("to".to_owned())));
     }
     let to = PublishTo::Queue(call.name().to_owned());
@@ -331,14 +332,18 @@ pub(crate) fn publish(backend: &dyn Backend, call: &Call) -> Answer {
 
 pub(crate) fn publish_to(backend: &dyn Backend, call: &Call) -> Answer {
     let body: PublishBody = call.read()?;
-    let Some(name) = body.to.clone() else {
-        let detail = "to is missing: a queue or an exchange";
-        return Err(Problem::invalid(detail).with_field(Some("to".to_owned())));
-    };
     let key = body
         .routing_key
         .clone()
         .or_else(|| body.subject.clone())
         .unwrap_or_default();
-    publish_draft(backend, PublishTo::Name { name, key }, &body.draft()?)
+    let to = match (body.to.clone(), body.exchange.clone()) {
+        (Some(name), None) => PublishTo::Name { name, key },
+        (None, Some(name)) => PublishTo::Exchange { name, key },
+        _ => {
+            let detail = "either to, a queue or an exchange, or exchange must be given";
+            return Err(Problem::invalid(detail).with_field(Some("to".to_owned())));
+        }
+    };
+    publish_draft(backend, to, &body.draft()?)
 }
