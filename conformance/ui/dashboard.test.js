@@ -9,7 +9,7 @@ import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
 
 import { NASTY, openReceiver, qqctl, startDaemon } from "./bed.js";
-import { SCREENS } from "./screens.js";
+import { DESTRUCTIVE, FORMS, SCREENS } from "./screens.js";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const MANY = 10000;
@@ -74,6 +74,14 @@ async function go(where, on = page) {
   await on.waitForSelector("h1");
 }
 
+/** Axe finds nothing serious. */
+async function isAccessible(on, what) {
+  const found = await on.evaluate(() => axe.run());
+  const serious = found.violations.filter((one) => ["serious", "critical"].includes(one.impact));
+  assert.deepEqual(serious.map((one) => [what, one.id, one.nodes[0].html]), []);
+  assert.ok(found.passes.length > 10, "the checker looked at the page");
+}
+
 const hasText = (text, on = page) => on.waitForFunction((wanted) => document.querySelector("#main").innerText.includes(wanted), text, { timeout: 15000 });
 const choose = (name, on = page) => on.getByRole("button", { name, exact: true }).click();
 
@@ -84,21 +92,54 @@ for (const scheme of ["light", "dark"]) {
     const session = await other.context().newCDPSession(other);
     // The page's own policy would not let the checker in.
     await session.send("Page.setBypassCSP", { enabled: true });
-    for (const [name, [where, heading]] of Object.entries(SCREENS)) {
+    const [{ id }] = (await daemon.api("GET", "/connections")).filter((one) => one.container === "ui-payer");
+    const screens = { ...SCREENS, connection: [`connections/${encodeURIComponent(id)}`, `Connection ${id}`] };
+    for (const [name, [where, heading]] of Object.entries(screens)) {
       await go(where, other);
       assert.equal(await other.textContent("h1"), heading);
       await other.waitForFunction(() => document.querySelector(".live").dataset.state === "live");
       await other.waitForTimeout(1200);
       if (SHOTS) await other.screenshot({ path: join(SHOTS, `${name.replaceAll(" ", "-")}-${scheme}.png`), fullPage: true });
       await other.addScriptTag({ content: AXE });
-      const found = await other.evaluate(() => axe.run());
-      const serious = found.violations.filter((one) => ["serious", "critical"].includes(one.impact));
-      assert.deepEqual(serious.map((one) => [name, one.id, one.nodes[0].html]), []);
-      assert.ok(found.passes.length > 10, "the checker looked at the page");
+      await isAccessible(other, name);
+    }
+    await other.context().close();
+  });
+
+  test(`every form is accessible, ${scheme}`, async () => {
+    const other = await open(scheme);
+    const session = await other.context().newCDPSession(other);
+    await session.send("Page.setBypassCSP", { enabled: true });
+    for (const [where, button] of FORMS) {
+      await go(where, other);
+      await other.addScriptTag({ content: AXE });
+      await other.getByRole("button", { name: button, exact: true }).first().click();
+      const dialog = other.getByRole("dialog");
+      await dialog.waitFor();
+      if (await dialog.locator("summary").count()) await dialog.locator("summary").click();
+      await isAccessible(other, `${button} on ${where}`);
     }
     await other.context().close();
   });
 }
+
+test("whatever cannot be undone wants the name typed", async () => {
+  for (const [where, button, name] of DESTRUCTIVE) {
+    await go(where);
+    await page.getByRole("button", { name: button, exact: true }).first().click();
+    const dialog = page.getByRole("dialog");
+    const send = dialog.locator("button[type=submit]");
+    const label = `${button} on ${where}`;
+    assert.ok(await send.isDisabled(), `${label}: nothing typed`);
+    await dialog.getByLabel(/^Type/).fill(`${name} `);
+    await page.keyboard.press("Enter");
+    assert.ok(await send.isDisabled() && (await dialog.isVisible()), `${label}: not quite the name`);
+    await dialog.getByLabel(/^Type/).fill(name);
+    assert.ok(await send.isEnabled(), label);
+    await page.keyboard.press("Escape");
+  }
+  assert.equal((await daemon.api("GET", "/queues/orders")).depth, 40);
+});
 
 test("a queue is made, filled, looked into, purged and deleted", async () => {
   await go("queues");
@@ -151,6 +192,39 @@ test("streams are made and shown beside queues", async () => {
   assert.equal((await daemon.api("GET", "/streams/clicks")).settings.max_length, 1000);
 });
 
+test("nobody takes from a stream, so it offers nothing of that kind", async () => {
+  await daemon.api("PUT", "/streams/log", {});
+  for (const [name, isThere] of [["orders", true], ["log", false]]) {
+    await go(`queues/${name}`);
+    await hasText("Next position");
+    for (const button of ["Move", "Redrive"]) assert.equal(await page.getByRole("button", { name: button, exact: true }).isVisible(), isThere, `${button} of ${name}`);
+    assert.equal(await page.getByRole("tab", { name: "Dead letters" }).isVisible(), isThere, name);
+  }
+  // The arrow keys pass by what is not shown.
+  await go("queues/log/bindings");
+  await page.getByRole("tab", { name: "Dead letters" }).waitFor({ state: "hidden" });
+  await page.getByRole("tab", { name: "Bindings" }).focus();
+  await page.keyboard.press("ArrowRight");
+  await page.waitForURL(/#\/queues\/log\/schema$/);
+});
+
+test("the screen of an exchange publishes to the exchange, and headers arrive as they were written", async () => {
+  await daemon.api("PUT", "/queues/twin");
+  await daemon.api("PUT", "/queues/behind");
+  await daemon.api("PUT", "/exchanges/twin", { type: "fanout" });
+  await daemon.api("POST", "/bindings", { exchange: "twin", queue: "behind", routing_key: "" });
+  await go("exchanges/twin");
+  await choose("Publish");
+  await page.getByLabel("Payload").fill("x");
+  await page.getByText("More settings").click();
+  await page.getByLabel("Headers").fill("agent: 007\nid: 9007199254740993\ncount: 3\nshare: -0.5");
+  await page.getByRole("dialog").getByRole("button", { name: "Publish" }).click();
+  await page.getByText("Published to twin.").waitFor();
+  assert.equal((await daemon.api("GET", "/queues/twin")).depth, 0);
+  const [message] = await daemon.api("GET", "/queues/behind/messages");
+  assert.deepEqual(message.headers, { agent: "007", id: "9007199254740993", count: "3", share: "-0.5" });
+});
+
 test("what the broker refuses is told and nothing is lost", async () => {
   await go("queues");
   await choose("New queue");
@@ -161,6 +235,29 @@ test("what the broker refuses is told and nothing is lost", async () => {
   await page.keyboard.press("Escape");
   await go("queues/no-such-queue");
   await page.getByRole("alert").filter({ hasText: /no-such-queue/ }).waitFor();
+});
+
+test("a refusal of a click is told as well", async () => {
+  await go("queues/orders/messages");
+  await hasText("m-0");
+  await page.getByLabel("From position").fill("1.5");
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").filter({ hasText: /from/ }).waitFor();
+  await page.getByLabel("From position").fill("2");
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").waitFor({ state: "detached" });
+  assert.equal(await page.getByRole("button", { name: "Message at 0" }).count(), 0);
+  assert.deepEqual(trouble, []);
+});
+
+test("memory is measured against what its limit bounds", async () => {
+  await go("overview");
+  const tile = page.locator(".tile", { hasText: "Messages in memory" });
+  await page.waitForFunction(() => [...document.querySelectorAll(".tile .note")].some((note) => note.textContent.includes("process")));
+  const { queued_bytes: queued, memory_limit_bytes: limit, memory_alloc_bytes: resident } = await daemon.api("GET", "/stats");
+  assert.ok(queued * 10 < resident && resident < limit, "the two are easy to tell apart");
+  const width = Number.parseFloat(await tile.locator(".meter span").evaluate((bar) => bar.style.width));
+  assert.ok(Math.abs(width - (100 * queued) / limit) < 0.2, `${width} %`);
 });
 
 test("numbers move by themselves", async () => {

@@ -1,4 +1,4 @@
-// The screens of the dashboard, each with the heading that it must show.
+// The screens of the dashboard, each with the heading that it must show, and the dialogs that they open.
 
 export const SCREENS = {
   overview: ["overview", "Overview"],
@@ -15,3 +15,17 @@ export const SCREENS = {
   schemas: ["schemas", "Schemas"],
   settings: ["settings", "Settings"],
 };
+
+/** A screen, and the button on it that opens a form. */
+export const FORMS = [
+  ["queues", "New queue"], ["queues", "New stream"], ["queues/orders", "Publish"], ["queues/orders", "Move"], ["queues/orders", "Redrive"],
+  ["queues/orders", "Purge"], ["queues/orders/messages", "Message at 0"], ["queues/orders/bindings", "New binding"],
+  ["queues/orders/dead-letters", "Retry all"], ["queues/orders/schema", "Register schema"], ["exchanges", "New exchange"],
+  ["exchanges/shop", "Publish"], ["settings", "Import topology"], ["overview", "Keys and help"],
+];
+
+/** A screen, the button on it that destroys something, and the name that must be typed first. */
+export const DESTRUCTIVE = [
+  ["queues/orders", "Move", "orders"], ["queues/orders", "Redrive", "orders"], ["queues/orders", "Purge", "orders"], ["queues/orders", "Delete", "orders"],
+  ["queues/orders/dead-letters", "Delete all", "orders"], ["queues/payments/bindings", "Unbind", "payments"], ["exchanges/shop", "Delete", "shop"],
+];

@@ -3,6 +3,7 @@
 
 import { h, icon, setText } from "./dom.js";
 import { count } from "./format.js";
+import { renew as askAgain } from "./main.js";
 
 const PAGE = 50;
 const PAUSE_MS = 250;
@@ -38,7 +39,7 @@ export function table({ caption, columns, load, key, searchable, sort = null, em
       timer = setTimeout(() => {
         state.search = input.value;
         state.offset = 0;
-        refresh();
+        askAgain();
       }, PAUSE_MS);
     });
     return h("div.search", icon("search"), input, h("kbd", { "aria-hidden": "true" }, "/"));
@@ -50,12 +51,12 @@ export function table({ caption, columns, load, key, searchable, sort = null, em
     const firstTry = kind === "num" ? down : up;
     state.sort = state.sort === firstTry ? (firstTry === up ? down : up) : firstTry;
     state.offset = 0;
-    refresh();
+    askAgain();
   }
 
   function turn(by) {
     state.offset = Math.max(0, state.offset + by);
-    refresh();
+    askAgain();
   }
 
   let asked = 0;
@@ -111,7 +112,7 @@ export function table({ caption, columns, load, key, searchable, sort = null, em
   /** From the first row on, when what is listed has changed. */
   function first() {
     state.offset = 0;
-    return refresh();
+    return askAgain();
   }
 
   return { element, refresh, first };

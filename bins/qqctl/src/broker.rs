@@ -127,6 +127,7 @@ fn alarms(context: &Context, answer: &Answer) -> Result<(), Failure> {
 
 fn status(stats: &Value) -> String {
     let count = |field: &str| thousands(stats[field].as_u64().unwrap_or(0));
+    let size = |field: &str| bytes(stats[field].as_u64().unwrap_or(0));
     let alarms = match plain(&stats["alarms"]) {
         none if none.is_empty() => "running".to_owned(),
         names => format!("running with alarms: {names}"),
@@ -135,10 +136,11 @@ fn status(stats: &Value) -> String {
         "State        {alarms}\n\
          Version      {} on {}, store {}\n\
          Uptime       {} (since {})\n\
-         Queues       {}, with {} messages ({} in flight), {}\n\
+         Queues       {}, with {} messages ({} in flight)\n\
          Exchanges    {}, with {} bindings\n\
          Connections  {}, with {} producers and {} consumers\n\
-         Memory       {} of {}\n",
+         Messages     {} in memory, {} allowed\n\
+         Process      {} in memory\n",
         plain(&stats["version"]),
         plain(&stats["runtime"]),
         plain(&stats["store"]),
@@ -147,13 +149,13 @@ fn status(stats: &Value) -> String {
         count("queue_count"),
         count("messages"),
         count("in_flight"),
-        bytes(stats["queued_bytes"].as_u64().unwrap_or(0)),
         count("exchange_count"),
         count("binding_count"),
         count("connection_count"),
         count("producer_count"),
         count("consumer_count"),
-        bytes(stats["memory_alloc_bytes"].as_u64().unwrap_or(0)),
-        bytes(stats["memory_limit_bytes"].as_u64().unwrap_or(0)),
+        size("queued_bytes"),
+        size("memory_limit_bytes"),
+        size("memory_alloc_bytes"),
     )
 }

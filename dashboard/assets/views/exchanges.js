@@ -68,7 +68,7 @@ export function exchange(name) {
         crumbs: { href: "#/exchanges", label: "Exchanges" },
         badges: [signs],
         actions: [
-          h("button.primary", { type: "button", onclick: () => publishForm({ to: name, isQueue: false }) }, icon("send", true), "Publish"),
+          h("button.primary", { type: "button", onclick: () => publishForm({ exchange: name }) }, icon("send", true), "Publish"),
           h("button.danger", { type: "button", onclick: () => deleteForm(name) }, "Delete"),
         ],
       }),

@@ -6,7 +6,7 @@ import { count } from "../format.js";
 import { paged, table } from "../table.js";
 import { badge, connectionHref, exchangeLink, queueLink, reasons } from "./parts.js";
 
-export function addressLink(link) {
+function addressLink(link) {
   if (link.address === null) return h("span.muted", "(each message says)");
   return link.node === "exchange" ? exchangeLink(link.address) : queueLink(link.address);
 }

@@ -4,6 +4,7 @@ import { get, list, part, query } from "../api.js";
 import { show, toast } from "../dialog.js";
 import { h } from "../dom.js";
 import { bytes, count, moment, span } from "../format.js";
+import { renew } from "../main.js";
 import { badge, fields, reasons } from "./parts.js";
 
 const PAGE = 25;
@@ -27,7 +28,7 @@ export function messages(name, { path = "/messages", empty = "No messages." } = 
 
   function go(position) {
     from = position;
-    refresh();
+    renew();
   }
 
   async function refresh() {

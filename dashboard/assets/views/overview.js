@@ -26,7 +26,7 @@ export function overview() {
   const alarms = h("div.stack");
   const tiles = {
     ready: tile("Messages ready"), held: tile("In flight"), published: tile("Published"), delivered: tile("Delivered"),
-    connections: tile("Connections"), memory: tile("Memory"),
+    connections: tile("Connections"), memory: tile("Messages in memory"),
   };
   const bar = h("span");
   const meter = h("div.meter", { "aria-hidden": "true" }, bar);
@@ -57,13 +57,13 @@ export function overview() {
   function draw({ stats, history }) {
     if (!stats) return;
     const now = history.at(-1);
-    tiles.ready.set(short(stats.messages - stats.in_flight), `${bytes(stats.queued_bytes)} in ${plural(stats.queue_count, "queue")}`);
+    tiles.ready.set(short(stats.messages - stats.in_flight), `in ${plural(stats.queue_count, "queue")}`);
     tiles.held.set(short(stats.in_flight), "with consumers");
     tiles.published.set(now?.published === undefined || now.published === null ? "–" : rate(now.published), `${short(stats.totals.published)} in all`);
     tiles.delivered.set(now?.delivered === undefined || now.delivered === null ? "–" : rate(now.delivered), `${short(stats.totals.delivered)} in all`);
     tiles.connections.set(count(stats.connection_count), `${plural(stats.producer_count, "producer")}, ${plural(stats.consumer_count, "consumer")}`);
-    const part = stats.memory_limit_bytes ? stats.memory_alloc_bytes / stats.memory_limit_bytes : 0;
-    tiles.memory.set(bytes(stats.memory_alloc_bytes), `of ${bytes(stats.memory_limit_bytes)}`);
+    const part = stats.memory_limit_bytes ? stats.queued_bytes / stats.memory_limit_bytes : 0;
+    tiles.memory.set(bytes(stats.queued_bytes), `of ${bytes(stats.memory_limit_bytes)}; process ${bytes(stats.memory_alloc_bytes)}`);
     bar.style.setProperty("width", `${Math.min(100, part * 100).toFixed(1)}%`);
     meter.dataset.level = part > 0.95 ? "full" : part > 0.8 ? "high" : "normal";
     rates.update(history);

@@ -18,14 +18,18 @@ export function queue(name, wanted) {
   const path = `/queues/${part(name)}`;
   let detail = null;
   const signs = h("span.badges");
+  // What makes no sense for a stream, from which nobody takes; shown when it is known that this is none.
+  const taking = [
+    h("button", { type: "button", hidden: true, onclick: () => moveForm(name) }, "Move"),
+    h("button", { type: "button", hidden: true, onclick: () => redriveForm(name) }, "Redrive"),
+  ];
   const page = h("div.stack");
   const heading = head(name, {
     crumbs: { href: "#/queues", label: "Queues" },
     badges: [signs],
     actions: [
-      h("button.primary", { type: "button", onclick: () => publishForm({ to: name, isQueue: true }) }, icon("send", true), "Publish"),
-      h("button", { type: "button", onclick: () => moveForm(name) }, "Move"),
-      h("button", { type: "button", onclick: () => redriveForm(name) }, "Redrive"),
+      h("button.primary", { type: "button", onclick: () => publishForm({ queue: name }) }, icon("send", true), "Publish"),
+      ...taking,
       h("button.danger", { type: "button", onclick: () => purgeForm(name, detail) }, "Purge"),
       h("button.danger", { type: "button", onclick: () => deleteForm(name, detail) }, "Delete"),
     ],
@@ -45,6 +49,8 @@ export function queue(name, wanted) {
     setTab: tabs.choose,
     async refresh() {
       detail = await get(path);
+      for (const button of taking) button.hidden = detail.type === "stream";
+      tabs.show("dead-letters", detail.type !== "stream");
       const sign = [verdict(detail).badge, ...features(detail)];
       if (signs.textContent !== sign.map((one) => one.textContent).join("")) signs.replaceChildren(...sign);
       tabs.count("messages", detail.messages);
@@ -73,8 +79,9 @@ function tabbed(name, all, wanted) {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
     event.preventDefault();
-    const at = all.findIndex((one) => one.id === current);
-    const next = all[(at + by + all.length) % all.length].id;
+    const open = all.filter((one) => !buttons.get(one.id).hidden);
+    const at = open.findIndex((one) => one.id === current);
+    const next = open[(at + by + open.length) % open.length].id;
     go(next);
     buttons.get(next).focus();
   });
@@ -102,6 +109,9 @@ function tabbed(name, all, wanted) {
   return {
     element: h("div.stack", bar, panel),
     choose,
+    show: (id, is) => {
+      buttons.get(id).hidden = !is;
+    },
     count: (id, number) => setText(buttons.get(id).number, number ? ` ${short(number)}` : ""),
     refresh: () => made.refresh?.(),
     dispose: () => made?.dispose?.(),
@@ -185,7 +195,7 @@ function purgeForm(name, detail) {
 function deleteForm(name, detail) {
   confirm({
     title: `Delete ${name}`,
-    text: `The queue and its ${detail ? plural(detail.messages, "message") : "messages"} will be gone for good. Consumers are told.`,
+    text: `${detail?.type === "stream" ? "The stream" : "The queue"} and its ${detail ? plural(detail.messages, "message") : "messages"} will be gone for good. Consumers are told.`,
     name,
     action: "Delete",
     async submit() {
