@@ -66,7 +66,7 @@ impl Doors {
         let Some(address) = self.address(config)? else {
             return Ok(None);
         };
-        let socket = listen::bind("management", address)?;
+        let socket = listen::bind("management", ("management", "port"), address)?;
         // Its thread waits.
         let waits = socket.set_nonblocking(false);
         waits.map_err(|error| format!("cannot listen on {address} (management): {error}"))?;

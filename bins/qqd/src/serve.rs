@@ -73,13 +73,13 @@ pub(crate) fn serve(given: Given, config: &Config, users: Users) -> ExitCode {
         Ok(checked) => checked,
         Err(text) => return complain([text]),
     };
-    let amqp = match listen::bind("AMQP", config.amqp_address()) {
+    let amqp = match listen::bind("AMQP", ("server", "amqp_port"), config.amqp_address()) {
         Ok(socket) => socket,
         Err(text) => return complain([text]),
     };
     let binary = match config.binary_address() {
         None => None,
-        Some(address) => match listen::bind("QWER-Q", address) {
+        Some(address) => match listen::bind("QWER-Q", ("server", "binary_port"), address) {
             Ok(socket) => Some(socket),
             Err(text) => return complain([text]),
         },

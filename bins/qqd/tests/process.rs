@@ -12,22 +12,34 @@ use std::net::{TcpListener, TcpStream};
 
 use common::{Daemon, Scratch, address_in, eventually, qqd, set_apart};
 
+/// Also those that a second daemon on the same machine collides with, and how it is given others.
 #[test]
-fn op_05_a_port_in_use_ends_the_start_with_address_and_cause() {
+fn op_05_a_port_in_use_ends_the_start_with_address_cause_and_remedy() {
     let occupied = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = occupied.local_addr().expect("it is bound");
-    let output = qqd()
-        .env("QQ_SERVER_AMQP_PORT", address.port().to_string())
-        .output()
-        .expect("qqd runs");
-    assert_eq!(output.status.code(), Some(2));
-    let text = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(
-        text.starts_with(&format!("qqd: cannot listen on {address} (AMQP): ")),
-        "{text}"
-    );
-    assert!(text.contains("in use"), "{text}");
-    assert_eq!(text.lines().count(), 1, "{text}");
+    for (name, variable, key) in [
+        ("AMQP", "QQ_SERVER_AMQP_PORT", "[server] amqp_port"),
+        ("QWER-Q", "QQ_SERVER_BINARY_PORT", "[server] binary_port"),
+        ("management", "QQ_MANAGEMENT_PORT", "[management] port"),
+    ] {
+        let output = qqd()
+            .env("QQ_SERVER_AMQP_PORT", "0")
+            .env("QQ_SERVER_BINARY_PORT", "0")
+            .env("QQ_MANAGEMENT_ENABLED", "true")
+            .env(variable, address.port().to_string())
+            .output()
+            .expect("qqd runs");
+        assert_eq!(output.status.code(), Some(2));
+        let text = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(
+            text.starts_with(&format!("qqd: cannot listen on {address} ({name}): ")),
+            "{text}"
+        );
+        for word in ["in use", variable, key] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
 }
 
 #[test]

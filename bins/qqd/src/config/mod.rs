@@ -34,6 +34,7 @@ use stream::Stream;
 use topology::{Binding, Exchange, Queue};
 
 pub(crate) use amount::Size;
+pub(crate) use key::variable;
 pub(crate) use load::{Source, load};
 pub(crate) use problem::{Origin, Problem};
 pub(crate) use sections::Logging;
