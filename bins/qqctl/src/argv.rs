@@ -8,7 +8,7 @@
 use argh_shared::{CommandInfoWithArgs, FlagInfo, FlagInfoKind};
 
 /// Short spellings that the parser does not know, and what they stand for.
-const ALIASES: &[(char, &str)] = &[
+pub(crate) const ALIASES: &[(char, &str)] = &[
     ('f', "--output"),
     ('d', "--debug"),
     ('h', "--help"),
@@ -143,7 +143,8 @@ fn find<'a>(level: &'a CommandInfoWithArgs<'_>, option: &str) -> Option<&'a Flag
     level.flags.iter().find(|flag| flag.long == option)
 }
 
-fn takes_value(flag: &FlagInfo<'_>) -> bool {
+/// Whether an option has a value.
+pub(crate) fn takes_value(flag: &FlagInfo<'_>) -> bool {
     matches!(flag.kind, FlagInfoKind::Option { .. })
 }
 

@@ -4,9 +4,10 @@
 //! names. So the three shells agree, and a new option needs no new script.
 
 use argh::ArgsInfo;
-use argh_shared::{CommandInfoWithArgs, FlagInfo, FlagInfoKind};
+use argh_shared::{CommandInfoWithArgs, FlagInfo};
 use serde_json::Value;
 
+use crate::argv::{ALIASES, takes_value};
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::output::{Format, print};
@@ -129,12 +130,10 @@ fn is_spelling(flag: &FlagInfo<'_>, word: &str) -> bool {
     let short = word
         .strip_prefix('-')
         .and_then(|rest| rest.chars().next().filter(|_| rest.chars().count() == 1));
-    let is_alias = short == Some('f') && flag.long == "--output";
+    let is_alias = ALIASES
+        .iter()
+        .any(|(alias, long)| short == Some(*alias) && *long == flag.long);
     flag.long == word || is_alias || (short.is_some() && short == flag.short)
-}
-
-fn takes_value(flag: &FlagInfo<'_>) -> bool {
-    matches!(flag.kind, FlagInfoKind::Option { .. })
 }
 
 /// What an option can be.

@@ -36,11 +36,7 @@ use failure::Failure;
 use top::Top;
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args_os()
-        .skip(1)
-        .map(|arg| arg.to_string_lossy().into_owned())
-        .collect();
-    match run(&args) {
+    match args().and_then(|args| run(&args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             let text = failure.to_string();
@@ -50,6 +46,19 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// The words after the program's name. The API takes text, and another name or message than the one that was meant would
+/// be worse than none.
+fn args() -> Result<Vec<String>, Failure> {
+    let read = |arg: std::ffi::OsString| {
+        arg.into_string().map_err(|arg| {
+            Failure::Usage(format!(
+                "{arg:?} is not UTF-8; a message of any bytes is published with --message - from standard input"
+            ))
+        })
+    };
+    std::env::args_os().skip(1).map(read).collect()
 }
 
 fn run(args: &[String]) -> Result<(), Failure> {

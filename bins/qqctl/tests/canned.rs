@@ -113,6 +113,59 @@ fn cl_03_what_goes_wrong_is_told_once_with_its_code() {
     }
 }
 
+/// Bytes that are no text would reach the broker as other ones.
+#[cfg(unix)]
+#[test]
+fn arguments_that_are_no_text_are_refused_and_never_changed() {
+    use std::os::unix::ffi::OsStringExt;
+
+    let server = Server::json(201, r#"{"routed":true}"#);
+    let odd = std::ffi::OsString::from_vec(b"bad\xff".to_vec());
+    for before in [
+        &["queue", "publish", "q", "--message"][..],
+        &["queue", "create"],
+    ] {
+        let output = qqctl(&server.url, before)
+            .arg(&odd)
+            .output()
+            .expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{before:?}");
+        assert!(err(&output).contains("is not UTF-8"), "{}", err(&output));
+    }
+    assert!(server.asked().is_empty(), "nothing was sent");
+}
+
+#[test]
+fn the_name_of_an_exchange_can_be_meant_although_a_queue_has_it() {
+    let server = Server::json(201, r#"{"routed":true}"#);
+    for (switch, expected) in [
+        (None, json!({"to": "both", "payload": "x"})),
+        (
+            Some("--exchange"),
+            json!({"exchange": "both", "payload": "x"}),
+        ),
+    ] {
+        let mut args = vec!["queue", "publish", "both", "-m", "x"];
+        args.extend(switch);
+        assert_eq!(run(&server.url, &args).status.code(), Some(0));
+        assert_eq!(server.asked().pop().expect("a request").body, expected);
+    }
+}
+
+/// What bounds messages in memory has nothing to do with the memory of the process.
+#[test]
+fn the_status_compares_the_limit_with_what_it_bounds() {
+    let stats =
+        r#"{"queued_bytes":111,"memory_limit_bytes":222,"memory_alloc_bytes":333,"alarms":[]}"#;
+    let text = out(&run(&Server::json(200, stats).url, &["broker", "status"]));
+    let line = |number: &str| {
+        let found = text.lines().find(|line| line.contains(number));
+        found.unwrap_or_else(|| panic!("no {number} in {text}"))
+    };
+    assert_eq!(line("111 B"), line("222 B"));
+    assert_ne!(line("333 B"), line("222 B"));
+}
+
 #[test]
 fn what_cannot_be_used_is_told_before_anything_is_sent() {
     let server = Server::json(200, "{}");
@@ -128,6 +181,7 @@ fn what_cannot_be_used_is_told_before_anything_is_sent() {
         &["queue", "publish", "q", "-m", "x", "--headers", "{1}"],
         &["queue", "create", "q", "--durable", "--transient"],
         &["queue", "create", "q", "--message-ttl", "5seconds"],
+        &["queue", "create", "q", "--expires", "1"],
         &["exchange", "bind", "e", "q", "--arguments", "[1]"],
         &[
             "schema",
