@@ -332,6 +332,7 @@ proptest! {
         texts in texts(),
         priority in prop::option::of(0_u32..10),
         is_transient: bool,
+        idempotency in maybe_text(),
         attempts in 0_u32..3,
     ) {
         let mut bench = Bench::new();
@@ -346,6 +347,7 @@ proptest! {
             headers,
             message_id: texts.id.clone(),
             ordering_key: texts.key.clone().unwrap_or_default(),
+            idempotency_key: idempotency.clone(),
             priority,
             transient: is_transient,
             ..PublishRequest::default()
@@ -372,6 +374,13 @@ proptest! {
         let message = bench.get_amqp();
         let sections = Sections::scan(&message).expect("a message");
         sections.check_annotations(&message).expect("legal keys");
+        let annotations = map_of(&message, sections.message_annotations.as_ref());
+        let is_dedup_id = |(key, _): &&(Value, Value)| {
+            *key == Value::Symbol(Symbol::from_static("x-opt-dedup-id"))
+        };
+        let found = annotations.iter().find(is_dedup_id).map(|(_, value)| value);
+        let expected = idempotency.as_deref().map(string);
+        prop_assert_eq!(found, expected.as_ref());
         let header = sections.header(&message).expect("legal").unwrap_or_default();
         prop_assert_eq!(header.durable, !is_transient);
         prop_assert_eq!(header.priority.map(u32::from), priority);
