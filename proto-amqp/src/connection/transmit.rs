@@ -27,13 +27,17 @@ pub(super) struct TransferHead<'a> {
     pub(super) more: bool,
     pub(super) aborted: bool,
     pub(super) batchable: bool,
+    /// The transaction that it belongs to.
+    pub(super) txn_id: Option<&'a [u8]>,
 }
 
 impl TransferHead<'_> {
     /// Largest size of the frame without its payload: frame header, descriptor, list header, fields.
     pub(super) fn frame_len_max(&self) -> usize {
         let tag = self.tag.map_or(1, |tag| 2 + tag.as_slice().len());
-        FRAME_HEADER + 3 + 3 + 5 + 5 + tag + 5 + 7
+        // Descriptor, list header and the id; the transfer's own fields before it are counted as present.
+        let state = self.txn_id.map_or(0, |id| 6 + 2 + id.len());
+        FRAME_HEADER + 3 + 3 + 5 + 5 + tag + 5 + 7 + state
     }
 
     /// Writes a frame whose payload is the first `size` bytes of `head` and `payload`.
@@ -94,15 +98,26 @@ impl TransferHead<'_> {
             put_bool(buf, self.settled);
             count = 5;
         }
-        if self.more || self.aborted || self.batchable {
+        let has_tail = self.aborted || self.batchable;
+        if self.more || has_tail || self.txn_id.is_some() {
             if count == 2 {
                 buf.put_slice(&[0x40, 0x40, 0x40]);
             }
             put_bool(buf, self.more);
             count = 6;
         }
-        if self.aborted || self.batchable {
-            buf.put_slice(&[0x40, 0x40, 0x40]);
+        if let Some(id) = self.txn_id {
+            // transactional-state (part 4, 4.5.8) as list8 with the id alone.
+            let len = id.len() as u8;
+            buf.put_slice(&[0x40, 0x00, 0x53, 0x34, 0xc0, len + 3, 1, 0xa0, len]);
+            buf.put_slice(id);
+            count = 8;
+        }
+        if has_tail {
+            if self.txn_id.is_none() {
+                buf.put_slice(&[0x40, 0x40]);
+            }
+            buf.put_u8(0x40);
             put_bool(buf, self.aborted);
             count = 10;
         }
@@ -248,6 +263,8 @@ impl Connection {
             more: false,
             aborted: front.is_aborted,
             batchable: front.batchable,
+            // The state of the first frame holds for the delivery (part 4, 4.4.1).
+            txn_id: front.txn_id.as_deref().filter(|_| is_first),
         };
         let size = front.len().min(frame_max - frame.frame_len_max());
         let is_last = size == front.len();

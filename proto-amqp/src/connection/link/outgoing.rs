@@ -18,6 +18,9 @@ use crate::types::{DeliveryTag, Map};
 /// Above this much output waiting, messages are queued rather than encoded.
 const ENCODE_AHEAD_MAX: usize = 256 * 1024;
 
+/// A transaction's id is not longer (part 4, 4.5.4).
+const TXN_ID_LEN_MAX: usize = 32;
+
 /// One of our deliveries that is not settled.
 #[derive(Debug)]
 pub(in crate::connection) struct Sent {
@@ -50,6 +53,8 @@ pub(in crate::connection) struct Queued {
     pub(in crate::connection) started_as: Option<u32>,
     /// Goes out as an aborted transfer and nothing more.
     pub(in crate::connection) is_aborted: bool,
+    /// The transaction that it belongs to.
+    pub(in crate::connection) txn_id: Option<Bytes>,
     pub(in crate::connection) head: Bytes,
     pub(in crate::connection) payload: Bytes,
 }
@@ -153,6 +158,33 @@ impl Connection {
     /// # Errors
     /// [`UsageError::UnknownLink`], [`UsageError::WrongState`] before the link is accepted, [`UsageError::NoCredit`].
     pub fn send(&mut self, link: LinkId, out: OutgoingDelivery<'_>) -> Result<(), UsageError> {
+        self.send_delivery(link, out, None)
+    }
+
+    /// As [`send`](Self::send), as part of a transaction that the peer's coordinator declared (part 4, 4.4.1).
+    ///
+    /// # Errors
+    /// Those of [`send`](Self::send), and [`UsageError::TooLarge`] for an id of more than 32 bytes, which no
+    /// coordinator gives (part 4, 4.5.4).
+    pub fn send_within(
+        &mut self,
+        link: LinkId,
+        out: OutgoingDelivery<'_>,
+        txn_id: &Bytes,
+    ) -> Result<(), UsageError> {
+        if txn_id.len() > TXN_ID_LEN_MAX {
+            return Err(UsageError::TooLarge);
+        }
+        self.send_delivery(link, out, Some(txn_id))
+    }
+
+    #[inline]
+    fn send_delivery(
+        &mut self,
+        link: LinkId,
+        out: OutgoingDelivery<'_>,
+        txn_id: Option<&Bytes>,
+    ) -> Result<(), UsageError> {
         let frame_out_max = self.frame_out_max;
         let known = self.living_link(link)?;
         if known.state != LinkState::Attached {
@@ -178,6 +210,7 @@ impl Connection {
             more: false,
             aborted: false,
             batchable: out.batchable,
+            txn_id: txn_id.map(|id| &id[..]),
         };
         let is_at_once = is_first_in_line
             && session.senders.is_empty()
@@ -207,6 +240,7 @@ impl Connection {
             batchable: out.batchable,
             started_as: None,
             is_aborted: false,
+            txn_id: txn_id.cloned(),
             head: Bytes::copy_from_slice(out.head),
             payload: out.payload.clone(),
         };

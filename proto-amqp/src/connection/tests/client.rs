@@ -121,6 +121,48 @@ fn pattern(size: usize) -> Bytes {
         .into()
 }
 
+/// The state that puts a message into a transaction comes with the first frame, however many there are.
+#[test]
+fn messages_of_a_transaction_name_it() {
+    let id = Bytes::from_static(&[7; 32]);
+    let small = |config: Config| Config {
+        frame_size_max: 512,
+        incoming_window: 2,
+        ..config
+    };
+    let (mut pair, session) = begun(small(client(None)), small(config()));
+    let (sender, receiver) = attach(&mut pair, session, link("s", true));
+    pair.server.grant(receiver, 10).expect("receiver");
+    pair.drive();
+    // At once, of many frames, and behind a closed window.
+    let payloads = [3, 2_000, 400, 1].map(pattern);
+    for (token, payload) in payloads.iter().enumerate() {
+        let out = delivery(token as u64, payload);
+        let sent = match token {
+            2 => pair.client.send(sender, out),
+            _ => pair.client.send_within(sender, out, &id),
+        };
+        sent.expect("credit");
+    }
+    let long = Bytes::from_static(&[7; 33]);
+    let out = delivery(9, &payloads[0]);
+    let refused = pair.client.send_within(sender, out, &long);
+    assert_eq!(refused, Err(UsageError::TooLarge));
+    let (_, at_server) = pair.drive();
+    assert_eq!(at_server.len(), payloads.len());
+    for (token, (event, wanted)) in at_server.iter().zip(&payloads).enumerate() {
+        let Event::Delivery { payload, state, .. } = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!(payload, wanted);
+        let within = (token != 2).then(|| DeliveryState::Transactional {
+            txn_id: id.clone(),
+            outcome: None,
+        });
+        assert_eq!(state.as_deref(), within.as_ref());
+    }
+}
+
 /// Messages of all sizes through frames of all sizes, with ids that wrap; settled in the first mode.
 #[test]
 fn messages_arrive_whole_and_in_order() {
