@@ -98,8 +98,10 @@ impl Broker {
         let known = self.queue_names.get(name.as_str()).copied();
         let slot = match known {
             Some(slot) if self.resumes(slot, spec, &binding)? => {
-                self.exchanges.decide_bind(&binding)?;
-                self.bind_slot(binding, Some(slot));
+                // The store is told of a binding once.
+                if self.exchanges.decide_bind(&binding)? {
+                    self.bind_slot(binding, Some(slot));
+                }
                 slot
             }
             Some(slot) => self.replace(at, slot, spec, id, binding)?,

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::exchanges::{exchange, keyed};
 use super::harness::*;
 use crate::broker::{BrokerConfig, Event, Limits};
-use crate::route::{BINDING_KEY_LEN_MAX, ExchangeKind, ExchangeSpec};
+use crate::route::{BINDING_KEY_LEN_MAX, BindingSpec, ExchangeKind, ExchangeSpec};
 use crate::store::Op;
 use crate::vocab::{
     Address, Command, ConnId, ConsumerOpened, ConsumerSpec, ExpiryPolicy, LinkKey, NodeKind,
@@ -137,6 +137,31 @@ fn a_kept_subscription_collects_while_nobody_reads_and_over_a_restart() {
     assert_eq!(queues(&rig), 1);
     rig.event(Event::Disconnected { conn: B });
     assert_eq!(queues(&rig), 1);
+}
+
+/// The store would keep a binding that it was told twice when it is told once that it goes.
+#[test]
+fn a_subscription_that_goes_on_is_bound_once() {
+    let mut rig = news();
+    let spec = subscriber(of("client", "sub"), exchange("news", Some("a")), KEPT);
+    for _ in 0..3 {
+        open(&mut rig, B, C, spec.clone()).expect("it opens");
+        close(&mut rig, B, C, false);
+    }
+    let ops = rig.log.iter().flat_map(|batch| &batch.ops);
+    let is_bound = |op: &&Op| matches!(op, Op::Bound { .. });
+    assert_eq!(ops.filter(is_bound).count(), 1);
+    let binding = rig
+        .broker
+        .bindings()
+        .next()
+        .map(|spec| BindingSpec::clone(spec));
+    let binding = binding.expect("it is bound");
+    let now = rig.now;
+    rig.broker.unbind(now, &binding, None).expect("it is there");
+    rig.flush();
+    let rig = rig.restarted(BrokerConfig::default());
+    assert_eq!(rig.broker.bindings().count(), 0);
 }
 
 #[test]
