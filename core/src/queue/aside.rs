@@ -233,6 +233,12 @@ impl Backlog {
         Some(span)
     }
 
+    /// Whether a body is asked for, or about to be, of a message that stands in its turn when it came.
+    pub(super) fn is_aside_coming(&self) -> bool {
+        let is_next = !self.aside.wanted.is_empty() && self.returned_len() == 0;
+        self.aside.asked.is_some() || is_next
+    }
+
     /// Whether this request is on its way.
     pub(crate) fn is_asked_aside(&self, span: Span) -> bool {
         self.aside.asked == Some(span)

@@ -430,8 +430,11 @@ impl Backlog {
         (head != NOWHERE).then_some(head)
     }
 
-    /// Whether the next message of the cursor waits for its body.
+    /// Whether the next message waits for its body, be it that of the cursor or one that was out of turn.
     pub(crate) fn is_starved(&mut self) -> bool {
+        if self.is_aside_coming() {
+            return true;
+        }
         let next = self.advance();
         self.away > 0 && next != NOWHERE && self.entries.entry(next).is_none_or(Entry::is_away)
     }

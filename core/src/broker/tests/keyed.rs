@@ -152,6 +152,32 @@ fn consumers_that_settle_by_themselves_and_filters_keep_the_order() {
 
 /// CG-03, small and exact: consumers come and go with what they hold, and of each key the messages are done in order,
 /// one at a time, until all are done. Also where hardly any body is in memory.
+/// A drain is answered when what is next was delivered, also where its body has to be fetched beside the queue.
+#[test]
+fn a_drain_waits_for_the_body_of_a_message_whose_key_became_free() {
+    let mut rig = Rig::new(super::paging::paged([lossy("q")]));
+    rig.produce(A, P, named("q"));
+    for _ in 0..50 {
+        send(&mut rig, &["a1", "a2"]);
+    }
+    rig.consume(B, C, consumer(named("q")));
+    // The first is out, and all others are set aside; the bodies of most of them leave memory.
+    rig.permit(B, C, 2);
+    rig.told(B);
+    rig.is_prompt = false;
+    rig.settle(B, C, 0, 0, Outcome::Accepted);
+    rig.drain(B, C, 3);
+    assert!(rig.told(B).is_empty(), "the second message is not here yet");
+    assert!(!rig.fetches.is_empty());
+    rig.is_prompt = true;
+    rig.flush();
+    let told = rig.told(B);
+    assert!(matches!(
+        &told[..],
+        [Notice::Deliver { .. }, Notice::Drained { port: C, sent: 2 }]
+    ));
+}
+
 #[test]
 fn a_random_walk_keeps_the_order_of_each_key() {
     for seed in 0..20 {
