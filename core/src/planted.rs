@@ -85,11 +85,41 @@ pub enum Bug {
     DelayIgnored,
     /// There is no wait between attempts.
     BackoffIgnored,
+    /// A transaction that is to be rolled back takes effect.
+    RolledBackKept,
+    /// A transaction is told as done before the store has it.
+    DischargeBeforeSafe,
+    /// A message that a queue had is taken again.
+    DuplicateTaken,
+    /// After a restart a queue does not know what it had.
+    KeyNotStored,
+    /// A second message of an ordering key goes out while the first is.
+    KeyOverlooked,
+    /// The newest message of an ordering key comes next.
+    KeyOrderLost,
+    /// Consumers that stand by get messages.
+    StandbyServed,
+    /// Nobody follows the active consumer that goes.
+    HandOverForgotten,
+    /// What a consumer holds for too long stays with it.
+    LockForgotten,
+    /// A consumer that is still at work loses its message all the same.
+    ExtensionIgnored,
+    /// A reader from the first message of a stream begins with the second.
+    StreamBeginsLate,
+    /// After a restart a reader of a stream begins where it was long ago.
+    OffsetNotStored,
+    /// A subscription that is to be kept goes with its link.
+    SubscriptionDropped,
+    /// Of several groups of a queue one gets its messages.
+    GroupLeftOut,
+    /// A client of the binary protocol ends one delivery more than it names.
+    AckTooWide,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 54] = [
         Self::AcceptBeforeSafe,
         Self::DeliverBeforeSafe,
         Self::CountNotStored,
@@ -129,6 +159,21 @@ impl Bug {
         Self::FilterIgnored,
         Self::DelayIgnored,
         Self::BackoffIgnored,
+        Self::RolledBackKept,
+        Self::DischargeBeforeSafe,
+        Self::DuplicateTaken,
+        Self::KeyNotStored,
+        Self::KeyOverlooked,
+        Self::KeyOrderLost,
+        Self::StandbyServed,
+        Self::HandOverForgotten,
+        Self::LockForgotten,
+        Self::ExtensionIgnored,
+        Self::StreamBeginsLate,
+        Self::OffsetNotStored,
+        Self::SubscriptionDropped,
+        Self::GroupLeftOut,
+        Self::AckTooWide,
     ];
 }
 

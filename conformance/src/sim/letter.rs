@@ -6,7 +6,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use qq_core::route::Datum;
 use qq_core::vocab::Message;
 use qq_proto_amqp::section::{Header, Sections, encode_message_annotations, find_in_map};
-use qq_proto_amqp::types::{Str, Symbol, Value};
+use qq_proto_amqp::types::{Map, Str, Symbol, Value};
+use qq_proto_binary::stored::Stored;
 
 /// Application properties.
 pub(super) type Properties = BTreeMap<String, Datum>;
@@ -23,6 +24,10 @@ pub(super) struct Letter {
     pub(super) priority: Option<u8>,
     /// Nobody gets it before so many milliseconds are over.
     pub(super) delay_ms: Option<u64>,
+    /// By which a queue knows that it has the message already.
+    pub(super) dedup_id: Option<String>,
+    /// The ordering key.
+    pub(super) group_id: Option<String>,
     /// The routing key.
     pub(super) subject: Option<String>,
     /// Texts and whole numbers.
@@ -38,6 +43,8 @@ pub(super) struct Arrived {
     pub(super) header: Header,
     /// The queue in which it died first, when it is a dead letter.
     pub(super) origin: Option<String>,
+    /// Its position, when it comes from a stream.
+    pub(super) offset: Option<u64>,
 }
 
 impl Letter {
@@ -53,14 +60,24 @@ impl Letter {
             };
             header.encode(&mut buf);
         }
-        if let Some(delay_ms) = self.delay_ms {
-            let key = Value::Symbol(Symbol::from_static("x-opt-delivery-delay"));
-            let annotations = [(key, Value::Ulong(delay_ms))].into_iter().collect();
+        let text = |text: &String| Value::Str(Str::from(text.as_str()));
+        let delay = self.delay_ms.map(Value::Ulong);
+        let annotations = [
+            ("x-opt-delivery-delay", delay),
+            ("x-opt-dedup-id", self.dedup_id.as_ref().map(text)),
+        ];
+        let annotations: Map = annotations
+            .into_iter()
+            .filter_map(|(key, value)| Some((Value::Symbol(Symbol::from_static(key)), value?)))
+            .collect();
+        if !annotations.is_empty() {
             encode_message_annotations(&annotations, &mut buf);
         }
-        if let Some(subject) = &self.subject {
-            let subject = Value::Str(Str::from(subject.as_str()));
-            let fields = vec![Value::Null, Value::Null, Value::Null, subject];
+        if self.subject.is_some() || self.group_id.is_some() {
+            // Properties (part 3, 3.2.4): the subject is the fourth field, group-id the eleventh.
+            let mut fields = vec![Value::Null; 11];
+            fields[3] = self.subject.as_ref().map_or(Value::Null, text);
+            fields[10] = self.group_id.as_ref().map_or(Value::Null, text);
             buf.put_slice(&[0x00, 0x53, 0x73]);
             Value::List(fields).encode(&mut buf);
         }
@@ -74,6 +91,13 @@ impl Letter {
         }
         buf.put_slice(&[0x00, 0x53, 0x75, 0xb0]);
         buf.put_u32(self.size as u32);
+        buf.put_slice(&self.body());
+        buf.freeze()
+    }
+
+    /// Its content.
+    pub(super) fn body(&self) -> Bytes {
+        let mut buf = BytesMut::with_capacity(self.size);
         buf.put_u64(self.number);
         buf.extend((8..self.size).map(|at| (self.number as u8).wrapping_add(at as u8)));
         buf.freeze()
@@ -81,8 +105,7 @@ impl Letter {
 
     /// The hash of its body.
     pub(super) fn hash(&self) -> String {
-        let encoded = self.encode();
-        hash_of(&encoded[encoded.len() - self.size..])
+        hash_of(&self.body())
     }
 }
 
@@ -126,7 +149,7 @@ pub(super) fn subject_of(message: &Message) -> String {
 }
 
 /// FNV-1a, 64 bits.
-fn hash_of(body: &[u8]) -> String {
+pub(super) fn hash_of(body: &[u8]) -> String {
     let hash = body.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -140,10 +163,19 @@ pub(super) fn read(message: &Bytes) -> Option<Arrived> {
     let header = sections.header(message).ok()?;
     Some(Arrived {
         origin: origin_of(message, &sections),
+        offset: offset_of(message, &sections),
         number: u64::from_be_bytes(body.get(..8)?.try_into().ok()?),
         hash: hash_of(&body),
         header: header.unwrap_or_default(),
     })
+}
+
+fn offset_of(message: &Bytes, sections: &Sections) -> Option<u64> {
+    let range = sections.message_annotations.as_ref()?;
+    match find_in_map(message, range, "x-stream-offset").ok()? {
+        Some(Value::Long(offset)) => u64::try_from(offset).ok(),
+        _ => None,
+    }
 }
 
 /// Deaths are listed newest first.
@@ -170,8 +202,11 @@ pub(super) fn number_of(message: &Bytes) -> Option<u64> {
     Some(u64::from_be_bytes(body.get(..8)?.try_into().ok()?))
 }
 
-/// The content of the data section.
+/// The content of a message: of its data section, or of a record of the binary protocol.
 fn body_of(message: &Bytes) -> Option<Bytes> {
+    if message.first() != Some(&0) {
+        return Some(Stored::read(message).ok()?.payload());
+    }
     let sections = Sections::scan(message).ok()?;
     let section = message.slice(sections.body.range);
     let start = match section.get(3)? {

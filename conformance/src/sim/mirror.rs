@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use qq_core::broker::QueueSpec;
-use qq_core::store::{Batch, BatchId, Op};
+use qq_core::store::{Batch, BatchId, Op, SeenKey};
 use qq_core::vocab::{Message, QueueId};
 
 use super::letter;
@@ -41,6 +41,38 @@ pub(super) struct State {
     pub(super) queues: BTreeMap<QueueId, KeptQueue>,
     /// What declares the exchanges, bindings and schemas that are there.
     topology: BTreeMap<String, Op>,
+    pub(super) keys: Keys,
+}
+
+/// Keys of messages that queues took. A store may forget those whose window is over, so that they are no part of what
+/// must be equal.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Keys(pub(super) Vec<SeenKey>);
+
+impl PartialEq for Keys {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Keys {
+    /// Whether those that were recovered can be these, at a moment of the wall clock. `given` are those of all times: a
+    /// store may forget that it forgot one.
+    fn check_recovered(&self, recovered: &Self, given: &Self, now_ms: i64) -> Result<(), String> {
+        if let Some(made_up) = recovered.0.iter().find(|key| !given.0.contains(key)) {
+            return Err(format!("{made_up:?} is recovered and was never given"));
+        }
+        let latest_ms = self
+            .0
+            .iter()
+            .map(|key| key.seen_at_ms)
+            .fold(now_ms, i64::max);
+        let is_lost = |key: &&SeenKey| key.until_ms > latest_ms && !recovered.0.contains(key);
+        match self.0.iter().find(is_lost) {
+            Some(lost) => Err(format!("{lost:?} is lost")),
+            None => Ok(()),
+        }
+    }
 }
 
 impl State {
@@ -85,8 +117,7 @@ impl State {
                     self.enqueue(*queue, seq.0, kept)?;
                 }
             }
-            // No simulated message has a key.
-            Op::Keyed { keys } => return Err(format!("{keys:?} come from nowhere")),
+            Op::Keyed { keys } => self.keys.0.extend(keys.iter().cloned()),
             Op::Counted { queue, next } => {
                 let found = self.queue(*queue)?;
                 found.next = found.next.max(next.0);
@@ -205,6 +236,8 @@ pub(super) struct Mirror {
     /// Everything that was handed over.
     ahead: State,
     pending: VecDeque<Batch>,
+    /// Keys that were handed over at any time.
+    given: Keys,
     /// Numbers of the messages that were safe at any time.
     ever_safe: BTreeSet<u64>,
 }
@@ -214,6 +247,9 @@ impl Mirror {
     pub(super) fn on_batch(&mut self, batch: &Batch) -> Result<(), String> {
         for op in &batch.ops {
             self.ahead.apply(op)?;
+            if let Op::Keyed { keys } = op {
+                self.given.0.extend(keys.iter().cloned());
+            }
         }
         self.pending.push_back(batch.clone());
         Ok(())
@@ -248,7 +284,7 @@ impl Mirror {
     }
 
     /// The store recovered to this. It must be what was flushed, or that and some of the batches behind it.
-    pub(super) fn on_recovered(&mut self, recovered: State) -> Result<(), String> {
+    pub(super) fn on_recovered(&mut self, recovered: State, now_ms: i64) -> Result<(), String> {
         let mut candidate = std::mem::take(&mut self.safe);
         let pending = std::mem::take(&mut self.pending);
         let mut is_prefix = candidate == recovered;
@@ -262,7 +298,13 @@ impl Mirror {
             }
             is_prefix = candidate == recovered;
         }
-        let unlike = (!is_prefix).then(|| difference(&candidate, &recovered));
+        let mut unlike = (!is_prefix).then(|| difference(&candidate, &recovered));
+        if is_prefix {
+            let checked = candidate
+                .keys
+                .check_recovered(&recovered.keys, &self.given, now_ms);
+            unlike = checked.err();
+        }
         self.safe = recovered.clone();
         self.ahead = recovered;
         unlike.map_or(Ok(()), Err)

@@ -93,6 +93,24 @@ faults! {
     Filters = "filters",
     /// Messages that are to come later, and waits between attempts.
     Delays = "delays",
+    /// Sends and settlements that take effect together.
+    Transactions = "transactions",
+    /// Messages that are sent again under the key of an earlier one.
+    Duplicates = "duplicates",
+    /// Messages of a key, of which one is out at a time.
+    Keys = "keys",
+    /// Queues that serve one consumer at a time.
+    Single = "single",
+    /// Queues that take back what consumers hold for too long.
+    Locks = "locks",
+    /// A stream with its readers.
+    Streams = "streams",
+    /// Receivers from exchanges whose messages are kept for them.
+    Subscriptions = "subscriptions",
+    /// A queue whose messages several groups get.
+    Groups = "groups",
+    /// Clients of the binary protocol beside those of AMQP.
+    Qwerq = "qwer-q",
 }
 
 /// Everything about a run.
@@ -132,6 +150,9 @@ pub struct Plan {
     pub pause_max_ms: u64,
 }
 
+/// The kinds of trouble up to this one draw from one stream.
+const FIRST_NEWEST: Fault = Fault::Delays;
+
 /// Acts are not extended beyond so many times their planned number.
 pub(super) const ACTS_FACTOR: u32 = 20;
 
@@ -148,12 +169,22 @@ impl Plan {
     /// The run of a seed.
     #[must_use]
     pub fn new(seed: u64, size: Size) -> Self {
+        Self::until(seed, size, Fault::Qwerq)
+    }
+
+    /// The run of a seed as it was when a kind of trouble was the newest.
+    #[must_use]
+    pub fn until(seed: u64, size: Size, newest: Fault) -> Self {
         let mut random = Random::fork(seed, 1, 0);
-        let mut faults: Vec<Fault> = Fault::ALL
+        // Kinds that came later draw from streams of their own, so that earlier runs stay what they were.
+        let (first, later): (Vec<Fault>, Vec<Fault>) = Fault::ALL
             .iter()
-            .copied()
-            .filter(|_| random.is_lucky(500))
-            .collect();
+            .filter(|fault| **fault <= newest)
+            .partition(|fault| **fault <= FIRST_NEWEST);
+        let mut faults = first;
+        faults.retain(|_| random.is_lucky(500));
+        let is_there = |fault: &Fault| Random::fork(seed, 11, *fault as u64).is_lucky(500);
+        faults.extend(later.into_iter().filter(is_there));
         // One run in eight is calm: no deliveries are lost, so that the order seen by clients can be judged as well.
         if random.is_lucky(125) {
             faults.retain(|fault| !fault.loses_deliveries());
@@ -169,7 +200,7 @@ impl Plan {
             queues,
             targets,
             graves,
-        } = Queues::new(&mut random, &faults);
+        } = Queues::new(&mut random, &faults, seed);
         let exchanges = if faults.contains(&Fault::Exchanges) {
             exchanges(&mut random)
         } else {
@@ -307,6 +338,7 @@ impl Fault {
                 | Self::Delete
                 | Self::Exclusive
                 | Self::Credit
+                | Self::Locks
         )
     }
 }

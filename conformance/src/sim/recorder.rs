@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use qq_core::broker::{FailurePolicy, Overflow, QueueSpec};
+use qq_core::vocab::ConnId;
 
 use super::letter::{Arrived, Letter};
-use super::setup::first_grave;
+use super::setup::{KEYED, LOG, first_grave};
 use crate::history::{Event, Outcome, What};
 
 /// Stands for a delivery that is not in the history.
@@ -55,6 +56,10 @@ pub(super) struct Recorder {
     graves: BTreeMap<String, String>,
     /// Queues that keep what they refuse aside.
     kept_aside: BTreeSet<String>,
+    /// Messages that a stream does not have, for one reason or another.
+    dropped: BTreeSet<u64>,
+    /// Outcomes that wait for the discharge of a transaction.
+    retired: BTreeMap<(ConnId, u64), Vec<(u64, Outcome, bool)>>,
     /// Dead letters that went further than to their first grave: there they are messages of their own.
     moved: BTreeSet<String>,
 }
@@ -80,20 +85,30 @@ impl Recorder {
         let what = What::Queue {
             q: spec.name.clone(),
             max,
-            dlq: grave,
-            is_log: false,
+            dlq: grave.clone(),
+            is_log: spec.is_stream(),
             dedup: false,
-            lock: false,
+            // The last attempt of a message that becomes a dead letter is told apart by the reference alone.
+            lock: self.has_keys && spec.name == KEYED && grave.is_none(),
         };
         self.add(t, "admin", what);
     }
 
-    pub(super) fn send(&mut self, t: u64, p: &str, q: &str, letter: &Letter, is_durable: bool) {
+    /// A message goes to a queue. In a transaction it is not in order with others.
+    pub(super) fn send(
+        &mut self,
+        t: u64,
+        p: &str,
+        q: &str,
+        letter: &Letter,
+        is_durable: bool,
+        is_in_order: bool,
+    ) {
         let n = self.next_n.entry((p.to_owned(), q.to_owned())).or_default();
         let sent = Sent {
-            // Messages of different priorities are not in one order, and late ones come when they do.
-            key: (self.has_keys && letter.delay_ms.is_none())
-                .then(|| format!("k{}", letter.priority.unwrap_or(4))),
+            // Late ones come when they do.
+            key: order_of(q, letter)
+                .filter(|_| self.has_keys && is_in_order && letter.delay_ms.is_none()),
             n: *n,
         };
         *n += 1;
@@ -160,7 +175,10 @@ impl Recorder {
             return self.answer_posted(t, p, number, refusal.is_none());
         }
         let m = message(number);
+        let is_gone = q == LOG && self.dropped.contains(&number);
         let what = match refusal {
+            // The stream had it under another name.
+            None if is_gone => What::SendInfo { m },
             None => What::SendOk { m, off: None },
             // Refused, and a dead letter all the same.
             Some(_) if self.kept_aside.contains(q) => What::SendInfo { m },
@@ -183,6 +201,9 @@ impl Recorder {
     /// A message that was sent to a queue was dropped as rules say.
     pub(super) fn dropped(&mut self, t: u64, number: u64, q: &str) {
         let m = self.base_name(number, q);
+        if q == LOG {
+            self.dropped.insert(number);
+        }
         self.add(
             t,
             "admin",
@@ -220,7 +241,7 @@ impl Recorder {
             n: key.as_ref().and(sent).map(|sent| sent.n),
             k: key,
             c: Some(u64::from(arrived.header.delivery_count)),
-            off: None,
+            off: arrived.offset,
         };
         let given = Given {
             process: p.to_owned(),
@@ -277,6 +298,38 @@ impl Recorder {
         }
     }
 
+    /// The broker took a delivery back that its consumer held for too long. What is said of it later means nothing.
+    pub(super) fn lose(&mut self, t: u64, d: u64) {
+        self.settle(t, d, Outcome::Failed);
+        self.given.remove(&d);
+    }
+
+    /// A client gave a delivery an outcome under a transaction, and may have forgotten it.
+    pub(super) fn retire(&mut self, txn: (ConnId, u64), d: u64, o: Outcome, is_forgotten: bool) {
+        self.retired
+            .entry(txn)
+            .or_default()
+            .push((d, o, is_forgotten));
+    }
+
+    /// The broker executed a discharge.
+    pub(super) fn discharged(&mut self, t: u64, txn: (ConnId, u64), is_done: bool) {
+        for (d, o, is_forgotten) in self.retired.remove(&txn).unwrap_or_default() {
+            if is_done {
+                self.settle(t, d, o);
+                // What its client may say of it later means nothing.
+                self.given.remove(&d);
+            } else if is_forgotten {
+                // The broker takes it back by itself.
+                let o = match o {
+                    Outcome::Released => Outcome::Released,
+                    _ => Outcome::Failed,
+                };
+                self.settle(t, d, o);
+            }
+        }
+    }
+
     /// A link is over.
     pub(super) fn gone(&mut self, t: u64, p: &str) {
         self.add(t, p, What::Gone);
@@ -308,6 +361,15 @@ impl Recorder {
 
     pub(super) fn drained(&mut self, t: u64, q: &str) {
         self.add(t, "admin", What::Drain { q: q.to_owned() });
+    }
+}
+
+/// What a message is in one order with. Messages of different priorities are not, nor are those of different keys.
+fn order_of(q: &str, letter: &Letter) -> Option<String> {
+    match &letter.group_id {
+        Some(key) => Some(key.clone()),
+        None if q == KEYED => None,
+        None => Some(format!("p{}", letter.priority.unwrap_or(4))),
     }
 }
 

@@ -6,6 +6,17 @@ use qq_core::route::{ExchangeKind, ExchangeSpec};
 use super::plan::Fault;
 use super::random::Random;
 
+/// The queue whose messages have ordering keys.
+pub(super) const KEYED: &str = "keyed";
+/// The queue that takes back what consumers hold for too long.
+pub(super) const LEASED: &str = "leased";
+/// Queues that clients of both protocols use; they are not deleted where there are such clients.
+pub(super) const QWERQ_QUEUES: [&str; 7] =
+    ["both", "plain", "volatile", "work", "ranked", KEYED, TEAM];
+/// The queue that has groups.
+pub(super) const TEAM: &str = "team";
+/// The stream.
+pub(super) const LOG: &str = "log";
 /// The exchange for dead letters, which nobody touches.
 pub(super) const DEAD_EXCHANGE: &str = "dead";
 
@@ -40,7 +51,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    pub(super) fn new(random: &mut Random, faults: &[Fault]) -> Self {
+    pub(super) fn new(random: &mut Random, faults: &[Fault], seed: u64) -> Self {
         let has = |fault| faults.contains(&fault);
         let mut all = Self::default();
         all.queues.push(lossy("plain"));
@@ -97,7 +108,62 @@ impl Queues {
                 }
             }
         }
+        all.add_later(faults, seed);
         all
+    }
+
+    /// What kinds of trouble that came later need: drawn from a stream of their own.
+    fn add_later(&mut self, faults: &[Fault], seed: u64) {
+        let has = |fault| faults.contains(&fault);
+        let random = &mut Random::fork(seed, 12, 0);
+        let kept = |random: &mut Random, name: &str| QueueSpec {
+            durable: random.is_lucky(700),
+            ..lossy(name)
+        };
+        if has(Fault::Keys) {
+            let mut keyed = kept(random, KEYED);
+            if has(Fault::DeadLetters) {
+                keyed.max_deliveries = random.within(1, 3) as u32;
+                keyed.failure_policy = FailurePolicy::Dlq;
+                self.targets.push(grave_of(&keyed));
+            }
+            self.queues.push(keyed);
+        }
+        if has(Fault::Single) {
+            self.queues.push(QueueSpec {
+                single_active_consumer: true,
+                ..kept(random, "sole")
+            });
+        }
+        if has(Fault::Locks) {
+            self.queues.push(QueueSpec {
+                // Longer than the pauses of the client that empties the queues.
+                lock_timeout_ms: Some(random.within(300, 2_000)),
+                ..kept(random, LEASED)
+            });
+        }
+        if has(Fault::Streams) {
+            self.queues.push(QueueSpec {
+                max_length: random.is_lucky(300).then(|| random.within(5, 80)),
+                max_bytes: random.is_lucky(200).then(|| random.within(2_000, 20_000)),
+                ..QueueSpec::stream(LOG)
+            });
+        }
+        if has(Fault::Groups) {
+            self.queues.push(QueueSpec {
+                groups_only: random.is_lucky(500),
+                ..kept(random, TEAM)
+            });
+        }
+        if has(Fault::Qwerq) {
+            self.queues.push(lossy("both"));
+        }
+        if has(Fault::Duplicates) {
+            for spec in self.queues.iter_mut().filter(|spec| !spec.is_stream()) {
+                // None, some that pass within a run, and the usual one, which does not.
+                spec.dedup_window_ms = [0, random.within(20, 3_000), 300_000][random.index(3)];
+            }
+        }
     }
 
     /// Queues that give up, and where their dead letters go.
@@ -174,7 +240,9 @@ fn grave_of(source: &QueueSpec) -> QueueSpec {
 /// Where the dead letters of a queue come first, if it has any.
 pub(super) fn first_grave(spec: &QueueSpec) -> Option<String> {
     let own = || format!("{}.dlq", spec.name);
-    let is_kept = spec.failure_policy != FailurePolicy::Drop && spec.dead_letter_exchange.is_none();
+    let is_kept = !spec.is_stream()
+        && spec.failure_policy != FailurePolicy::Drop
+        && spec.dead_letter_exchange.is_none();
     is_kept.then(|| spec.dead_letter_routing_key.clone().unwrap_or_else(own))
 }
 

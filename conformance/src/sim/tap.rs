@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use qq_core::broker::Now;
 use qq_core::face::Face;
-use qq_core::face::amqp::AmqpFace;
 use qq_core::vocab::{Command, ConnId, Notice, Refusal};
 
 /// What passed between a face and the broker.
@@ -21,7 +20,7 @@ pub(super) enum Heard {
 
 /// See the module.
 pub(super) struct Tap {
-    pub(super) face: AmqpFace,
+    pub(super) face: Box<dyn Face>,
     pub(super) conn: ConnId,
     /// Nobody listens any more when the run is over; then what is said is of no interest.
     pub(super) listener: Sender<Heard>,

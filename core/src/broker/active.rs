@@ -5,6 +5,7 @@
 //! browse are not concerned.
 
 use super::Broker;
+use crate::planted::{Bug, is_planted};
 use crate::vocab::Notice;
 
 impl Broker {
@@ -16,6 +17,7 @@ impl Broker {
         !queue.spec.single_active_consumer
             || consumer.is_browsing
             || queue.active == Some(consumer_slot)
+            || is_planted(Bug::StandbyServed)
     }
 
     /// A consumer opened.
@@ -42,7 +44,7 @@ impl Broker {
         let next = waiting
             .filter(|consumer| !self.consumers[*consumer].is_browsing)
             .min_by_key(|consumer| self.consumers[*consumer].serial);
-        if let Some(next) = next {
+        if let Some(next) = next.filter(|_| !is_planted(Bug::HandOverForgotten)) {
             self.activate(next);
         }
     }

@@ -34,7 +34,7 @@ impl Broker {
                 if let Some(reader) = reader.filter(|_| forget) {
                     self.forget_reader(queue, &reader);
                 }
-                if forget
+                if (forget || is_planted(Bug::SubscriptionDropped))
                     && held.is_some_and(|held| held.is_kept)
                     && self.queues[queue].consumers.is_empty()
                 {

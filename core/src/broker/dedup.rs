@@ -6,6 +6,7 @@
 use bytes::Bytes;
 
 use super::{Broker, Now};
+use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Dedup};
 use crate::store::{Op, SeenKey};
 use crate::vocab::{DEDUP_ID_LEN_MAX, Envelope, Reason, Verdict};
@@ -47,7 +48,7 @@ impl Broker {
         }
         if let Some(dedup) = &mut queue.dedup {
             self.dedup_keys -= dedup.forget_over(at);
-            if dedup.is_known(key) {
+            if dedup.is_known(key) && !is_planted(Bug::DuplicateTaken) {
                 return Err(Verdict::Duplicate);
             }
         }
@@ -73,7 +74,7 @@ impl Broker {
         let before = dedup.len();
         dedup.add(&key, now.mono_ms_up().saturating_add(window_ms));
         self.dedup_keys += dedup.len() - before;
-        if is_stored {
+        if is_stored && !is_planted(Bug::KeyNotStored) {
             let window_ms = i64::try_from(window_ms).unwrap_or(i64::MAX);
             let key = SeenKey {
                 queue: queue.id,

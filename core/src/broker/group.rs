@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::routing::Route;
 use super::subscription::escape;
 use super::{Broker, GroupSpec, QueueSpec, quoted};
+use crate::planted::{Bug, is_planted};
 use crate::queue::Clock;
 use crate::route::{NAME_LEN_MAX, QueueRef};
 use crate::vocab::{QueueId, Reason, Refusal};
@@ -180,7 +181,11 @@ impl Broker {
         let mut groups: SmallVec<[QueueRef; 4]> = SmallVec::new();
         route.retain(|to| {
             let queue = &self.queues[to.slot];
-            groups.extend_from_slice(&queue.groups);
+            let served = match is_planted(Bug::GroupLeftOut) {
+                true => queue.groups.len().min(1),
+                false => queue.groups.len(),
+            };
+            groups.extend_from_slice(&queue.groups[..served]);
             queue.groups.is_empty() || !queue.spec.groups_only
         });
         route.extend(groups);

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
 use super::{Broker, Now};
+use crate::planted::{Bug, is_planted};
 use crate::queue::{Chunks, Clock, NEVER_MS};
 use crate::vocab::{Answer, AskId, DeliveryId, LockSpec, Notice, Outcome, Port, Reason, Refusal};
 
@@ -227,7 +228,7 @@ impl Broker {
         let Some(lock_ms) = ms.or(consumer.locks.lock_ms) else {
             return;
         };
-        if consumer.locks.lock_ms.is_none() {
+        if consumer.locks.lock_ms.is_none() || is_planted(Bug::ExtensionIgnored) {
             // It holds what it has as long as it likes.
             return;
         }
@@ -254,7 +255,7 @@ impl Broker {
             let held = &consumer.unsettled;
             let over = consumer.locks.take_over(at.mono_ms, held, left);
             left -= over.len();
-            if !over.is_empty() {
+            if !over.is_empty() && !is_planted(Bug::LockForgotten) {
                 self.take_back(at, slot, &over);
             }
             let consumer = &mut self.consumers[slot];

@@ -6,6 +6,7 @@
 
 use super::subscription::kept_name;
 use super::{Broker, quoted};
+use crate::planted::{Bug, is_planted};
 use crate::queue::{Clock, Queue};
 use crate::vocab::{
     ConsumerOpened, ConsumerSpec, ExpiryPolicy, NodeKind, Reason, Refusal, Seq, StreamStart,
@@ -40,6 +41,7 @@ pub(super) fn start_of(queue: &Queue, at: Clock, start: StreamStart) -> u64 {
     let first = queue.backlog.first().unwrap_or(next);
     let since = |wall_ms| queue.marks.since(wall_ms).unwrap_or(next);
     let found = match start {
+        StreamStart::First if is_planted(Bug::StreamBeginsLate) => first + 1,
         StreamStart::First => first,
         StreamStart::Last => queue.backlog.last().unwrap_or(next),
         StreamStart::Next => next,
@@ -192,7 +194,7 @@ impl Broker {
             return;
         }
         queue.offsets.insert(reader.clone(), next);
-        if queue.is_durable {
+        if queue.is_durable && !is_planted(Bug::OffsetNotStored) {
             self.gate.add_offset(queue.id, reader, Some(Seq(next)));
         }
     }

@@ -17,6 +17,7 @@ use super::conn::PortKind;
 use super::ports::Target;
 use super::routing::Route;
 use super::{Broker, Now, quoted};
+use crate::planted::{Bug, is_planted};
 use crate::queue::Clock;
 use crate::route::QueueRef;
 use crate::vocab::{
@@ -194,7 +195,7 @@ impl Broker {
         let staged = self.txns.remove(&key).unwrap_or_default();
         self.bytes -= staged.bytes;
         let mut fault = None;
-        if !fail {
+        if !fail || is_planted(Bug::RolledBackKept) {
             fault = self.decide_discharge(now.clock(), conn, &staged).err();
             if fault.is_none() {
                 self.apply_discharge(now, conn, staged);
@@ -205,7 +206,7 @@ impl Broker {
             txn,
             fault: fault.map(Box::new),
         };
-        if is_done {
+        if is_done && !is_planted(Bug::DischargeBeforeSafe) {
             self.gate.tell_when_safe(conn, &mut self.conns, notice);
         } else {
             self.conns.tell(conn, notice);

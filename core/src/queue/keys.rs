@@ -14,6 +14,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
+use crate::planted::{Bug, is_planted};
+
 /// One key.
 #[derive(Debug)]
 struct Key {
@@ -106,7 +108,11 @@ impl OrderKeys {
             return None;
         }
         self.idle.remove(&seq);
-        while let Some(next) = found.aside.pop_first() {
+        let pop = match is_planted(Bug::KeyOrderLost) {
+            true => BTreeSet::pop_last,
+            false => BTreeSet::pop_first,
+        };
+        while let Some(next) = pop(&mut found.aside) {
             if is_waiting(next) {
                 found.current = next;
                 self.idle.insert(next, key.clone());

@@ -1,19 +1,25 @@
 //! What a client does of its own accord.
 
+use bytes::Bytes;
 use qq_core::route::Datum;
 use qq_proto_amqp::connection::OutgoingDelivery;
 use qq_proto_amqp::performative::{AmqpError, DeliveryState, Modified};
 use qq_proto_amqp::types::{DeliveryTag, Symbol, Value};
 
 use super::attach::pick_key;
-use super::{Client, Kind, Link, Mode, Scene};
+use super::txn::{number_of, within};
+use super::{Client, Kind, Link, Live, Mode, Scene};
 use crate::history::Outcome;
 use crate::sim::letter::{Letter, Properties};
 use crate::sim::plan::{Fault, Plan};
 use crate::sim::random::Random;
+use crate::sim::setup::{KEYED, LEASED, TEAM};
 
 /// Queues that take messages with a time to live: no limit of theirs depends on what is still there.
 const TTL_QUEUES: &[&str] = &["plain", "volatile", "brief", "work", "poor"];
+
+/// Keys by which queues know messages.
+const DEDUP_IDS: u64 = 12;
 
 /// Credit that a receiver gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +52,7 @@ impl Client {
         let Some(live) = self.live.as_mut().filter(|_| !places.is_empty()) else {
             return;
         };
+        let txn = pick_txn(live, plan, random);
         let link = &mut live.links[places[random.index(places.len())]];
         let Kind::Sender(sender) = &mut link.kind else {
             return;
@@ -53,17 +60,7 @@ impl Client {
         // Bodies leave memory only behind a long backlog.
         let burst = random.within(1, if plan.has(Fault::Paging) { 60 } else { 12 });
         for _ in 0..burst.min(u64::from(live.machine.credit(link.id))) {
-            let letter = Letter {
-                number: *scene.next_number,
-                is_durable: random.is_lucky(600),
-                ttl_ms: pick_ttl(plan, &link.queue, random),
-                size: pick_size(plan, random),
-                priority: None,
-                delay_ms: pick_delay(plan, &link.queue, random),
-                subject: None,
-                properties: Properties::new(),
-            };
-            let letter = address_letter(letter, plan, random);
+            let letter = new_letter(*scene.next_number, &link.queue, plan, random);
             *scene.next_number += 1;
             *scene.operations += 1;
             let (token, payload) = (sender.next_token, letter.encode());
@@ -80,22 +77,28 @@ impl Client {
             };
             let is_kept = letter.is_durable && link.is_queue_durable;
             let (now, process) = (scene.now, &link.process);
-            if sender.is_poster {
+            if sender.is_poster || link.queue == TEAM {
                 scene.recorder.post(process, &letter);
             } else {
                 scene
                     .recorder
-                    .send(now, process, &link.queue, &letter, is_kept);
+                    .send(now, process, &link.queue, &letter, is_kept, txn.is_none());
             }
             sender.next_token += 1;
-            if live.machine.send(link.id, out).is_err() {
+            let sent = match &txn {
+                None => live.machine.send(link.id, out),
+                Some(id) => live.machine.send_within(link.id, out, id),
+            };
+            if sent.is_err() {
                 let text = format!("{process}: credit without the right to send");
                 return scene.broken.push(text);
             }
             if is_settled {
                 scene.recorder.unknown(now, process, letter.number);
             } else {
-                sender.unanswered.insert(token, letter.number);
+                sender
+                    .unanswered
+                    .insert(token, (letter.number, txn.clone()));
             }
         }
     }
@@ -111,6 +114,7 @@ impl Client {
         let Some(live) = self.live.as_mut() else {
             return;
         };
+        let txn = pick_txn(live, plan, random);
         places.retain(|at| match &live.links[*at].kind {
             Kind::Receiver(receiver) => !receiver.held.is_empty(),
             Kind::Sender(_) => false,
@@ -130,6 +134,24 @@ impl Client {
         let chosen = receiver.held.drain(from..from + count);
         let (ended, kept): (Vec<_>, Vec<_>) = chosen.partition(|_| random.is_lucky(per_mille));
         receiver.held.splice(from..from, kept);
+        if let Some(id) = txn.filter(|_| receiver.mode != Mode::Browse) {
+            let is_forgotten = random.is_lucky(500);
+            let (link, conn) = (link.id, live.conn);
+            for unsettled in ended {
+                *scene.operations += 1;
+                let key = (conn, number_of(&id));
+                scene
+                    .recorder
+                    .retire(key, unsettled.d, outcome, is_forgotten);
+                let state = within(&id, state.clone());
+                // Fails only when the connection is on its way out.
+                let _ = live.machine.settle(unsettled.id, state, is_forgotten);
+                if !is_forgotten {
+                    live.note_retired(&id, link, unsettled);
+                }
+            }
+            return;
+        }
         for unsettled in ended {
             *scene.operations += 1;
             let is_two_step = receiver.mode == Mode::Second;
@@ -140,6 +162,34 @@ impl Client {
                 .settle(unsettled.id, state.clone(), !is_two_step);
             if is_two_step {
                 receiver.stated.push(unsettled);
+            }
+        }
+    }
+
+    /// Says that it is still at work on some of what it holds.
+    pub(in crate::sim) fn extend(&mut self, scene: &mut Scene<'_>, random: &mut Random) {
+        let places = self.places(false);
+        let Some(live) = self.live.as_mut() else {
+            return;
+        };
+        for at in places {
+            let link = &mut live.links[at];
+            let Kind::Receiver(receiver) = &mut link.kind else {
+                continue;
+            };
+            if link.queue != LEASED {
+                continue;
+            }
+            for unsettled in &receiver.held {
+                if random.is_lucky(400) {
+                    *scene.operations += 1;
+                    let state = DeliveryState::Received {
+                        section_number: 0,
+                        section_offset: 0,
+                    };
+                    // Fails only when the connection is on its way out.
+                    let _ = live.machine.settle(unsettled.id, state, false);
+                }
             }
         }
     }
@@ -253,6 +303,10 @@ impl Client {
 
     /// Closes the connection in order.
     pub(in crate::sim) fn close(&mut self, scene: &mut Scene<'_>) {
+        if let Some(qwerq) = &mut self.qwerq {
+            *scene.operations += 1;
+            return qwerq.close(scene);
+        }
         if let Some(live) = self.live.as_mut() {
             *scene.operations += 1;
             live.machine.close(None);
@@ -261,12 +315,37 @@ impl Client {
     }
 }
 
+/// A transaction for what a client is about to do.
+fn pick_txn(live: &Live, plan: &Plan, random: &mut Random) -> Option<Bytes> {
+    let may_have = plan.has(Fault::Transactions) && random.is_lucky(500);
+    let control = live.control.as_ref().filter(|_| may_have)?;
+    control.pick(random)
+}
+
+/// A letter for a queue or exchange.
+pub(super) fn new_letter(number: u64, queue: &str, plan: &Plan, random: &mut Random) -> Letter {
+    let letter = Letter {
+        number,
+        is_durable: random.is_lucky(600),
+        ttl_ms: pick_ttl(plan, queue, random),
+        size: pick_size(plan, random),
+        priority: None,
+        delay_ms: pick_delay(plan, queue, random),
+        dedup_id: pick_dedup_id(plan, random),
+        group_id: pick_group_id(queue, random),
+        subject: None,
+        properties: Properties::new(),
+    };
+    address_letter(letter, plan, random)
+}
+
 /// Gives a letter what queues, exchanges and filters look at.
 fn address_letter(mut letter: Letter, plan: &Plan, random: &mut Random) -> Letter {
     if plan.has(Fault::Priorities) && random.is_lucky(800) {
         letter.priority = Some(random.below(12) as u8);
     }
-    if !plan.has(Fault::Exchanges) && !plan.has(Fault::Filters) {
+    let kinds = [Fault::Exchanges, Fault::Filters, Fault::Subscriptions];
+    if !kinds.into_iter().any(|kind| plan.has(kind)) {
         return letter;
     }
     letter.subject = random.is_lucky(800).then(|| pick_key(random));
@@ -301,6 +380,15 @@ fn pick_ttl(plan: &Plan, queue: &str, random: &mut Random) -> Option<u32> {
 fn pick_delay(plan: &Plan, queue: &str, random: &mut Random) -> Option<u64> {
     let may_have = plan.has(Fault::Delays) && TTL_QUEUES.contains(&queue);
     (may_have && random.is_lucky(250)).then(|| random.below(1_500))
+}
+
+fn pick_dedup_id(plan: &Plan, random: &mut Random) -> Option<String> {
+    let may_have = plan.has(Fault::Duplicates) && random.is_lucky(400);
+    may_have.then(|| format!("d{}", random.below(DEDUP_IDS)))
+}
+
+fn pick_group_id(queue: &str, random: &mut Random) -> Option<String> {
+    (queue == KEYED && random.is_lucky(800)).then(|| format!("k{}", random.below(4)))
 }
 
 fn pick_outcome(plan: &Plan, random: &mut Random) -> (DeliveryState, Outcome) {

@@ -1,6 +1,6 @@
 //! Links that a client opens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use qq_core::broker::QueueSpec;
 use qq_proto_amqp::connection::NewLink;
@@ -12,11 +12,20 @@ use qq_proto_amqp::types::{Described, Map, Str, Symbol, Value};
 use super::{Client, Kind, Link, Mode, Receiver, Scene, Sender};
 use crate::sim::plan::{Fault, Plan};
 use crate::sim::random::Random;
+use crate::sim::setup::{KEYED, TEAM};
 
 /// Links of one connection.
 const LINKS_MAX: usize = 8;
 /// Names that links share where they steal from each other.
 const SHARED_NAMES: u64 = 3;
+
+/// Readers of streams whose place is kept.
+const READERS: u64 = 3;
+
+/// Subscriptions of a container.
+const SUBSCRIPTIONS: u64 = 3;
+/// Groups of a queue.
+const GROUPS: u64 = 2;
 
 /// What a link is opened with.
 struct Opening {
@@ -136,16 +145,96 @@ impl Client {
         );
         opening.is_drainer = mode.is_some();
         let mode = mode.unwrap_or_else(|| pick_mode(plan, random));
-        let has_filter = !opening.is_drainer && plan.has(Fault::Filters) && random.is_lucky(400);
-        let filter = has_filter.then(|| pick_filter(random));
+        let keeps_place = spec.is_stream() && !opening.is_drainer && random.is_lucky(400);
+        if keeps_place {
+            opening.name = format!("reader-{}", random.below(READERS));
+        }
+        // With filters, which message of a key is the next depends on who asks, and a place may lie behind what was
+        // looked at and not wanted.
+        let may_filter = !opening.is_drainer && !keeps_place && !spec.name.starts_with(KEYED);
+        let has_filter = may_filter && plan.has(Fault::Filters) && random.is_lucky(400);
+        let mut filter = has_filter.then(|| pick_filter(random));
+        if spec.is_stream() {
+            let start = match opening.is_drainer {
+                true => Value::Str(Str::from_static("first")),
+                false => pick_start(random),
+            };
+            let name = Value::Symbol(Symbol::from_static("qq:stream-start"));
+            filter.get_or_insert_default().push((name, start));
+        }
         let source = Source {
             address: Some(address(spec, random)),
             filter,
             distribution_mode: (mode == Mode::Browse).then(|| Symbol::from_static("copy")),
             // Never `accepted`: what a link leaves behind must not count as done without a word.
+            expiry_policy: match keeps_place {
+                true => Symbol::from_static("never"),
+                false => Source::default().expiry_policy,
+            },
             default_outcome: random.is_lucky(250).then_some(DeliveryState::Released),
             ..Source::default()
         };
+        self.open_receiver(scene, random, opening, (mode, source));
+    }
+
+    /// Opens a link that receives from a group of a queue.
+    pub(in crate::sim) fn attach_member(
+        &mut self,
+        scene: &mut Scene<'_>,
+        plan: &Plan,
+        random: &mut Random,
+    ) {
+        let group = format!("g{}", random.below(GROUPS));
+        let spec = QueueSpec::new(format!("amq.group-{TEAM}.{group}"));
+        let address = format!("/queues/{TEAM}/groups/{group}");
+        let opening = self.opening(random, false, &spec, plan.has(Fault::Steal));
+        let mode = pick_mode(plan, random);
+        let source = Source {
+            address: Some(Value::Str(Str::from(address.as_str()))),
+            distribution_mode: (mode == Mode::Browse).then(|| Symbol::from_static("copy")),
+            ..Source::default()
+        };
+        self.open_receiver(scene, random, opening, (mode, source));
+    }
+
+    /// Opens a link that receives from an exchange, and whose messages are kept while it is away.
+    pub(in crate::sim) fn attach_subscriber(
+        &mut self,
+        scene: &mut Scene<'_>,
+        plan: &Plan,
+        random: &mut Random,
+        exchange: &str,
+    ) {
+        let name = format!("sub-{}", random.below(SUBSCRIPTIONS));
+        let spec = QueueSpec::new(format!("amq.sub-{}.{name}", self.container));
+        let mut opening = self.opening(random, false, &spec, false);
+        opening.name = name;
+        let mode = match pick_mode(plan, random) {
+            Mode::Browse => Mode::First,
+            mode => mode,
+        };
+        // A key that is not `#`, which a topic exchange is given without one.
+        let has_key = random.is_lucky(700) || ["d", "amq.direct"].contains(&exchange);
+        let address = match has_key {
+            true => format!("/exchanges/{exchange}/{}", pick_key(random)),
+            false => format!("/exchanges/{exchange}"),
+        };
+        let source = Source {
+            address: Some(Value::Str(Str::from(address.as_str()))),
+            durable: random.below(3) as u32,
+            expiry_policy: Symbol::from_static("never"),
+            ..Source::default()
+        };
+        self.open_receiver(scene, random, opening, (mode, source));
+    }
+
+    fn open_receiver(
+        &mut self,
+        scene: &mut Scene<'_>,
+        random: &mut Random,
+        opening: Opening,
+        (mode, source): (Mode, Source),
+    ) {
         let link = NewLink {
             name: Str::from(opening.name.as_str()),
             is_sender: false,
@@ -173,6 +262,8 @@ impl Client {
             limit: 0,
             is_draining: false,
             is_murky: false,
+            numbers: BTreeMap::new(),
+            lost: BTreeSet::new(),
         });
         self.attach(scene, opening, link, kind, random);
     }
@@ -245,6 +336,17 @@ fn pick_filter(random: &mut Random) -> Map {
     [(name, Value::Described(Box::new(filter)))]
         .into_iter()
         .collect()
+}
+
+/// Where a reader of a stream begins.
+fn pick_start(random: &mut Random) -> Value {
+    let text = |text: &'static str| Value::Str(Str::from_static(text));
+    match random.below(5) {
+        0 => text("last"),
+        1 => text("next"),
+        2 => Value::Ulong(random.below(60)),
+        _ => text("first"),
+    }
 }
 
 fn pick_mode(plan: &Plan, random: &mut Random) -> Mode {

@@ -8,14 +8,15 @@ use crate::history::Outcome;
 use crate::sim::letter;
 use crate::sim::recorder::VOID;
 
-/// Conditions with which the broker may end a link: the queue is gone or not there, somebody else has it, or it cannot
-/// be read.
+/// Conditions with which the broker may end a link: the queue is gone or not there, somebody else has it, it cannot be
+/// read, or its transaction went with the session of the coordinator.
 const LINK_CONDITIONS: &[&str] = &[
     "amqp:resource-deleted",
     "amqp:link:stolen",
     "amqp:not-found",
     "amqp:resource-locked",
     "amqp:internal-error",
+    "amqp:transaction:unknown-id",
 ];
 /// Conditions with which a connection may end: silence, shutdown, a broken store.
 const CONNECTION_CONDITIONS: &[&str] = &[
@@ -47,6 +48,7 @@ impl Client {
             }
             Event::SessionBegun(session) => live.sessions.push(session),
             Event::SessionEnded { session, error } => on_session_ended(live, scene, session, error),
+            Event::LinkAccepted { link, .. } if live.is_control(link) => live.on_control_accepted(),
             Event::LinkAccepted { link, attach } => {
                 if let Some(link) = live.link(link) {
                     on_accepted(link, &attach);
@@ -58,26 +60,21 @@ impl Client {
                 drain,
                 ..
             } => {
-                if let Some(Kind::Receiver(receiver)) = live.link(link).map(|link| &mut link.kind)
-                    && receiver.is_draining
-                    && drain
-                    && credit == 0
-                {
-                    receiver.is_draining = false;
-                    if !receiver.is_murky {
-                        receiver.limit = receiver.received;
-                    }
+                if let Some(link) = live.link(link).filter(|_| drain && credit == 0) {
+                    on_used_up(link);
                 }
             }
             Event::Delivery {
                 link,
                 delivery,
+                tag,
                 settled,
                 payload,
                 ..
             } => {
                 if let Some(link) = live.link(link) {
-                    on_delivery(link, scene, delivery, settled, &payload);
+                    let token = tag.as_slice().try_into().map_or(VOID, u64::from_be_bytes);
+                    on_delivery(link, scene, (delivery, token), settled, &payload);
                 }
             }
             Event::Outcome {
@@ -87,14 +84,18 @@ impl Client {
                 settled,
             } => {
                 live.finish(link, token, settled);
-                if let Some(link) = live.link(link) {
-                    on_outcome(link, scene, token, state.as_ref());
-                }
+                live.on_outcome(scene, link, token, state);
             }
             Event::IncomingSettled { link, delivery } => {
+                if live.is_finished(link, delivery) {
+                    return;
+                }
                 if let Some(link) = live.link(link) {
                     on_settled(link, scene, delivery);
                 }
+            }
+            Event::LinkClosed { link, error, .. } if live.is_control(link) => {
+                live.on_control_closed(scene, error);
             }
             Event::LinkClosed { link, error, .. } => live.on_link_closed(scene, link, error),
             Event::Closed { error } => {
@@ -119,6 +120,60 @@ impl Live {
         self.links.iter_mut().find(|link| link.id == id)
     }
 
+    /// An answer to a message.
+    fn on_outcome(
+        &mut self,
+        scene: &mut Scene<'_>,
+        id: LinkId,
+        token: u64,
+        state: Option<DeliveryState>,
+    ) {
+        if self.is_control(id) {
+            return self.on_control_outcome(scene, token, state);
+        }
+        let Some(link) = self.link(id) else {
+            return;
+        };
+        let (process, queue) = (link.process.clone(), link.queue.clone());
+        let Kind::Sender(sender) = &mut link.kind else {
+            return;
+        };
+        let Some((number, txn)) = sender.unanswered.remove(&token) else {
+            let text = format!("{process}: an answer to what is answered");
+            return scene.broken.push(text);
+        };
+        let state = match (state, &txn) {
+            (Some(DeliveryState::Transactional { txn_id, outcome }), Some(id)) if txn_id == *id => {
+                outcome.map(|outcome| *outcome)
+            }
+            (Some(DeliveryState::Accepted | DeliveryState::Transactional { .. }), Some(_)) => {
+                let text = format!("{process}: message {number} ended outside of its transaction");
+                return scene.broken.push(text);
+            }
+            (state, _) => state,
+        };
+        let refusal = match &state {
+            Some(DeliveryState::Accepted) => None,
+            Some(DeliveryState::Rejected(Some(error))) => Some(error.condition.as_str()),
+            Some(DeliveryState::Released) => Some("released"),
+            other => {
+                let text = format!("{process}: message {number} ended as {other:?}");
+                return scene.broken.push(text);
+            }
+        };
+        match txn {
+            Some(id) if refusal.is_none() && self.has_txn(&id) => {
+                self.note_posted(&id, &process, &queue, number);
+            }
+            // Its transaction went with the coordinator's link.
+            Some(_) if refusal.is_none() => scene.recorder.unknown(scene.now, &process, number),
+            _ => {
+                let recorder = &mut scene.recorder;
+                recorder.sent(scene.now, &process, &queue, number, refusal);
+            }
+        }
+    }
+
     fn on_link_closed(&mut self, scene: &mut Scene<'_>, id: LinkId, error: Option<AmqpError>) {
         let Some(at) = self.links.iter().position(|link| link.id == id) else {
             return;
@@ -127,11 +182,23 @@ impl Live {
         check_condition(scene, error, LINK_CONDITIONS, &link.queue);
         match link.kind {
             Kind::Sender(sender) => {
-                for number in sender.unanswered.values() {
+                for (number, _) in sender.unanswered.values() {
                     scene.recorder.unknown(scene.now, &link.process, *number);
                 }
             }
             Kind::Receiver(_) => scene.recorder.gone(scene.now, &link.process),
+        }
+    }
+}
+
+/// The broker says that no credit is left.
+fn on_used_up(link: &mut Link) {
+    if let Kind::Receiver(receiver) = &mut link.kind
+        && receiver.is_draining
+    {
+        receiver.is_draining = false;
+        if !receiver.is_murky {
+            receiver.limit = receiver.received;
         }
     }
 }
@@ -158,7 +225,12 @@ fn on_session_ended(
     }
 }
 
-fn check_condition(scene: &mut Scene<'_>, error: Option<AmqpError>, allowed: &[&str], what: &str) {
+pub(super) fn check_condition(
+    scene: &mut Scene<'_>,
+    error: Option<AmqpError>,
+    allowed: &[&str],
+    what: &str,
+) {
     if let Some(error) = error
         && !allowed.contains(&error.condition.as_str())
     {
@@ -173,7 +245,7 @@ fn check_condition(scene: &mut Scene<'_>, error: Option<AmqpError>, allowed: &[&
 fn on_delivery(
     link: &mut Link,
     scene: &mut Scene<'_>,
-    id: IncomingId,
+    (id, token): (IncomingId, u64),
     is_settled: bool,
     payload: &bytes::Bytes,
 ) {
@@ -202,8 +274,14 @@ fn on_delivery(
     }
     if receiver.mode == Mode::Browse {
         // What is only looked at has no owner, and no place in the history.
-        receiver.held.push(Unsettled { id, d: VOID });
+        let d = VOID;
+        receiver.held.push(Unsettled { id, d, token });
         return;
+    }
+    if receiver.lost.contains(&token) {
+        // The broker took it back while it was under way.
+        let d = VOID;
+        return receiver.held.push(Unsettled { id, d, token });
     }
     let d = scene
         .recorder
@@ -211,30 +289,9 @@ fn on_delivery(
     if is_settled {
         scene.recorder.settle(scene.now, d, Outcome::Accepted);
     } else {
-        receiver.held.push(Unsettled { id, d });
+        receiver.held.push(Unsettled { id, d, token });
+        receiver.numbers.insert(token, d);
     }
-}
-
-fn on_outcome(link: &mut Link, scene: &mut Scene<'_>, token: u64, state: Option<&DeliveryState>) {
-    let Kind::Sender(sender) = &mut link.kind else {
-        return;
-    };
-    let Some(number) = sender.unanswered.remove(&token) else {
-        let text = format!("{}: an answer to what is answered", link.process);
-        return scene.broken.push(text);
-    };
-    let refusal = match state {
-        Some(DeliveryState::Accepted) => None,
-        Some(DeliveryState::Rejected(Some(error))) => Some(error.condition.as_str()),
-        Some(DeliveryState::Released) => Some("released"),
-        other => {
-            let text = format!("{}: message {number} ended as {other:?}", link.process);
-            return scene.broken.push(text);
-        }
-    };
-    scene
-        .recorder
-        .sent(scene.now, &link.process, &link.queue, number, refusal);
 }
 
 fn on_settled(link: &mut Link, scene: &mut Scene<'_>, id: IncomingId) {
@@ -244,6 +301,10 @@ fn on_settled(link: &mut Link, scene: &mut Scene<'_>, id: IncomingId) {
     if let Some(at) = receiver.stated.iter().position(|stated| stated.id == id) {
         let stated = receiver.stated.swap_remove(at);
         scene.recorder.settled(scene.now, stated.d);
+    } else if let Some(at) = receiver.held.iter().position(|held| held.id == id)
+        && receiver.lost.contains(&receiver.held[at].token)
+    {
+        receiver.held.swap_remove(at);
     } else {
         let text = format!("{}: the broker settled what was not ended", link.process);
         scene.broken.push(text);

@@ -127,6 +127,30 @@ fn goes_round(deaths: &Deaths, queue: &str) -> bool {
     idle.len() >= DEATHS_MAX || idle.iter().any(|death| death.queue == queue)
 }
 
+/// The keys that queues know from a batch on.
+fn keys_of(batch: &Batch) -> BTreeSet<(QueueId, Bytes)> {
+    let keys = batch.ops.iter().filter_map(|op| match op {
+        Op::Keyed { keys } => Some(keys),
+        _ => None,
+    });
+    keys.flatten()
+        .map(|seen| (seen.queue, seen.key.clone()))
+        .collect()
+}
+
+/// Queues that come and go in a batch.
+fn passing(batch: &Batch) -> BTreeSet<QueueId> {
+    let declared = batch.ops.iter().filter_map(|op| match op {
+        Op::QueueDeclared { queue, .. } => Some(*queue),
+        _ => None,
+    });
+    let is_deleted = |id: &QueueId| {
+        let is_it = |op: &Op| matches!(op, Op::QueueDeleted { queue } if queue == id);
+        batch.ops.iter().any(is_it)
+    };
+    declared.filter(is_deleted).collect()
+}
+
 impl Reference {
     /// A message that is in its queue no more goes to where its dead letters go, or is dropped. Says whether the store
     /// must hear of it.
@@ -257,11 +281,13 @@ impl Reference {
     /// The store is told of a batch: dead letters leave and arrive in it, not in two.
     pub(in crate::sim) fn on_batch(&mut self, now: Now, batch: &Batch) {
         let mut removed: BTreeSet<(QueueId, u64)> = BTreeSet::new();
+        let keys = keys_of(batch);
         for op in &batch.ops {
             if let Op::Removed { queue, seq, count } = op {
                 removed.extend((seq.0..seq.0 + count).map(|seq| (*queue, seq)));
             }
         }
+        let gone = passing(batch);
         for op in &batch.ops {
             match op {
                 Op::Unbound { .. } | Op::ExchangeDeleted { .. } => self.is_rerouted = true,
@@ -273,8 +299,18 @@ impl Reference {
                     let fresh = Queue::new(*queue, QueueSpec::clone(spec), None);
                     self.queues.insert(spec.name.clone(), fresh);
                 }
+                Op::QueueDeclared { queue, spec } if !gone.contains(queue) => {
+                    self.learn(&spec.name, *queue);
+                }
                 Op::Enqueued(stored) => {
-                    for (queue, seq) in &stored.places {
+                    let places = stored.places.iter();
+                    for (queue, seq) in places.filter(|(queue, _)| !gone.contains(queue)) {
+                        let key = self.keyed.remove(&(*queue, seq.0));
+                        if let Some(key) = key.filter(|key| !keys.contains(&(*queue, key.clone())))
+                        {
+                            let text = format!("{key:?} is not stored with its message");
+                            self.broken(text);
+                        }
                         self.on_enqueued(now, *queue, seq.0, &stored.message, &removed);
                     }
                     self.check_whole(&stored.message);
@@ -282,6 +318,7 @@ impl Reference {
                 _ => {}
             }
         }
+        self.check_together(batch);
         let is_half = |burial: &&Burial| {
             burial.sureness != Sureness::Perhaps
                 && burial.from.is_some_and(|from| removed.contains(&from))

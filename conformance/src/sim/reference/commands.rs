@@ -1,22 +1,20 @@
 //! What the broker was told, applied to the reference.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use qq_core::broker::Now;
 use qq_core::filter::{FilterSpec, SectionName};
 use qq_core::vocab::{
     Address, Cause, Command, ConnId, ConsumerSpec, LinkKey, Outcome, Port, ProducerSpec, QueueId,
-    Ticket,
 };
 
 use super::burial::{Sureness, is_used_up};
 
 use super::queue::{Peer, Queue, Wants};
+use super::stream::{reader_of, start_of};
 use super::{
-    Change, Confirming, Consumer, Input, News, PortKind, Producer, Reference, To, down_ms,
+    Change, Confirming, Consumer, Input, News, PortKind, Producer, Reference, Refused, To, down_ms,
 };
-
-type Refused = BTreeSet<(ConnId, Port, Ticket)>;
 
 impl Reference {
     pub(super) fn apply(&mut self, now: Now, input: Input, refused: &Refused) {
@@ -52,7 +50,7 @@ impl Reference {
                 message,
                 ..
             } => {
-                let is_refused = refused.contains(&(conn, port, ticket));
+                let is_refused = refused.publishes.contains(&(conn, port, ticket));
                 self.publish(now, (conn, port), ticket.0, message, is_refused);
             }
             Command::Permit { port, limit, drain } => {
@@ -71,17 +69,63 @@ impl Reference {
                 outcome,
                 confirm,
             } => self.settle(now, (conn, port), (first.0, last.0), &outcome, confirm),
+            Command::Extend {
+                port,
+                first,
+                last,
+                lock_ms,
+                ..
+            } => self.extend(now, (conn, port), (first.0, last.0), lock_ms),
+            Command::Relock { port, lock } => {
+                if let Some(PortKind::Consumer(consumer)) = self.ports.get_mut(&(conn, port)) {
+                    consumer.lock = lock;
+                }
+            }
             // No simulated client asks about queues; those that an operator deletes come as an input of their own.
-            // No simulated queue has locks.
-            Command::Extend { .. } | Command::Relock { .. } => {}
-            Command::Stage { .. } | Command::StageSettle { .. } | Command::Discharge { .. } => {
-                panic!("no client of the simulator makes transactions")
+            Command::Stage {
+                port,
+                ticket,
+                txn,
+                message,
+            } => {
+                let is_refused = refused.publishes.contains(&(conn, port, ticket));
+                self.stage((conn, port), ticket.0, txn, message, is_refused);
+            }
+            Command::StageSettle {
+                port,
+                first,
+                last,
+                txn,
+                outcome,
+            } => self.stage_settle((conn, port), (first.0, last.0), txn, outcome),
+            Command::Discharge { txn, fail } => {
+                let has_fault = refused.discharges.contains(&(conn, txn));
+                self.discharge(now, conn, txn, fail, has_fault);
             }
             Command::Ask { .. }
             | Command::Describe { .. }
             | Command::Reported { .. }
             | Command::Manage { .. } => {}
-            Command::Close { port, lost, .. } => self.close(now, (conn, port), lost),
+            Command::Close { port, lost, forget } => self.end(now, (conn, port), lost, forget),
+        }
+    }
+
+    /// A face ends a port; for good, when what was kept for it is to be forgotten.
+    fn end(&mut self, now: Now, peer: Peer, lost: bool, forget: bool) {
+        let (mut place, mut subscription) = (None, None);
+        if let Some(PortKind::Consumer(consumer)) = self.ports.get(&peer).filter(|_| forget) {
+            let name = &consumer.queue;
+            place = consumer.reader.clone().map(|reader| (name.clone(), reader));
+            subscription = consumer.exchange.as_ref().map(|_| name.clone());
+        }
+        self.close(now, peer, lost);
+        if let Some(name) = subscription {
+            self.end_subscription(now, &name);
+        }
+        if let Some((name, reader)) = place
+            && let Some(queue) = self.queues.get_mut(&name)
+        {
+            queue.offsets.remove(&reader);
         }
     }
 
@@ -119,7 +163,10 @@ impl Reference {
             PortKind::Producer(producer) => {
                 matches!(&producer.to, To::Exchange(name, _) if gone.contains(name))
             }
-            PortKind::Consumer(_) => false,
+            PortKind::Consumer(consumer) => {
+                let exchange = consumer.exchange.as_ref();
+                exchange.is_some_and(|name| gone.contains(name))
+            }
         };
         let ports = self.ports.iter().filter(|(_, port)| is_gone(port));
         let ports: Vec<Peer> = ports.map(|(peer, _)| *peer).collect();
@@ -130,8 +177,12 @@ impl Reference {
     }
 
     /// The queue that an address means to a connection.
-    fn find(&self, conn: ConnId, address: &Address) -> Option<String> {
-        let (Address::Name(name) | Address::Queue(name)) = address else {
+    pub(super) fn find(&self, conn: ConnId, address: &Address) -> Option<String> {
+        let (Address::Name(name)
+        | Address::Queue(name)
+        | Address::QueueOrNew(name)
+        | Address::Stream(name)) = address
+        else {
             return None;
         };
         let queue = self.queues.get(name)?;
@@ -176,8 +227,9 @@ impl Reference {
 
     fn open_consumer(&mut self, now: Now, peer: Peer, spec: ConsumerSpec) {
         self.steal(now, spec.key.as_ref(), false);
+        let found = self.find_source(now, peer, &spec);
         let is_sound = |name: &String| self.queues.get(name).is_some_and(|queue| !queue.is_damaged);
-        let found = self.find(peer.0, &spec.address).filter(is_sound);
+        let found = found.filter(is_sound);
         self.opening.insert(peer, found.is_some());
         let Some(queue) = found else {
             return;
@@ -185,10 +237,17 @@ impl Reference {
         if let Some(key) = &spec.key {
             self.links.insert((key.clone(), false), peer);
         }
+        let stream = self
+            .queues
+            .get(&queue)
+            .filter(|queue| queue.spec.is_stream());
+        let start = stream.map(|stream| start_of(stream, &spec));
+        let reader = stream.and_then(|stream| reader_of(stream, &spec));
+        self.beginnings.extend(start.map(|start| (peer, start)));
         let consumer = Consumer {
             queue,
             key: spec.key,
-            is_browsing: spec.browse,
+            is_browsing: spec.browse || start.is_some(),
             wants: match spec.filter {
                 Some(FilterSpec::Properties(SectionName::ApplicationProperties, wants)) => wants,
                 _ => Wants::new(),
@@ -200,9 +259,22 @@ impl Reference {
             is_draining: false,
             older: VecDeque::new(),
             held: BTreeMap::new(),
-            browse_from: 0,
+            browse_from: start.unwrap_or(0),
+            exchange: match spec.address {
+                Address::Exchange { name, .. } => Some(name),
+                _ => None,
+            },
+            reader,
+            is_noted: false,
+            lock: spec.lock,
+            due_ms: BTreeMap::new(),
+            serial: self.serials,
+            told_active: None,
         };
+        self.serials += 1;
         self.ports.insert(peer, PortKind::Consumer(consumer));
+        self.stand_by(peer);
+        self.keep_place(peer);
     }
 
     fn settle(
@@ -213,8 +285,42 @@ impl Reference {
         outcome: &Outcome,
         confirm: bool,
     ) {
-        let Some(PortKind::Consumer(consumer)) = self.ports.get_mut(&peer) else {
+        if !matches!(self.ports.get(&peer), Some(PortKind::Consumer(_))) {
             return;
+        }
+        let ends = self.settle_held(now, peer, (first, last), outcome);
+        if confirm {
+            self.keep_place(peer);
+        }
+        let place = match self.ports.get(&peer) {
+            Some(PortKind::Consumer(consumer)) => {
+                let id = self.queues.get(&consumer.queue).map(|queue| queue.id);
+                let reader = consumer.reader.clone();
+                reader.and_then(|reader| Some((id?, reader, consumer.place())))
+            }
+            _ => None,
+        };
+        if confirm {
+            let list = self.confirming.entry(peer).or_default();
+            list.push_back(Confirming {
+                first,
+                last,
+                ends,
+                place,
+            });
+        }
+    }
+
+    /// Ends deliveries of a consumer; returns what must be safe before that is confirmed.
+    pub(super) fn settle_held(
+        &mut self,
+        now: Now,
+        peer: Peer,
+        (first, last): (u64, u64),
+        outcome: &Outcome,
+    ) -> Vec<(QueueId, u64, Option<u32>)> {
+        let Some(PortKind::Consumer(consumer)) = self.ports.get_mut(&peer) else {
+            return Vec::new();
         };
         let name = consumer.queue.clone();
         let ended: Vec<(u64, u64)> = consumer
@@ -225,18 +331,24 @@ impl Reference {
         consumer
             .held
             .retain(|delivery, _| !(first..=last).contains(delivery));
+        consumer
+            .due_ms
+            .retain(|delivery, _| !(first..=last).contains(delivery));
         let mut ends = Vec::new();
+        if consumer.reader.is_some() {
+            // Nothing returns to a stream.
+            consumer.is_noted = true;
+            return ends;
+        }
         for (_, seq) in ended {
             ends.extend(self.conclude(now, &name, peer, seq, outcome));
         }
-        if confirm {
-            let list = self.confirming.entry(peer).or_default();
-            list.push_back(Confirming { first, last, ends });
-        }
+        ends
     }
 
     /// A port goes: what a consumer holds ends as lost, or as its source says.
     fn close(&mut self, now: Now, peer: Peer, lost: bool) {
+        self.keep_place(peer);
         let Some(port) = self.ports.remove(&peer) else {
             return;
         };
@@ -256,12 +368,17 @@ impl Reference {
         } else {
             &consumer.default_outcome
         };
-        for seq in consumer.held.values() {
+        let held = consumer.held.values().filter(|_| consumer.reader.is_none());
+        for seq in held {
             self.conclude(now, &consumer.queue, peer, *seq, outcome);
         }
+        self.hand_over(peer, &consumer.queue);
     }
 
     fn lose_connection(&mut self, now: Now, conn: ConnId) {
+        self.txns.retain(|(owner, _), _| *owner != conn);
+        self.discharged.retain(|(owner, _), _| *owner != conn);
+        self.rolled_back.retain(|(owner, _)| *owner != conn);
         let ports: Vec<Peer> = self
             .ports
             .range((conn, Port(0))..=(conn, Port(u32::MAX)))
@@ -320,7 +437,7 @@ impl Reference {
     }
 
     /// A queue goes, with its ports; those of `gone` need not be told.
-    fn delete(&mut self, now: Now, name: &str, gone: Option<ConnId>) {
+    pub(super) fn delete(&mut self, now: Now, name: &str, gone: Option<ConnId>) {
         let on_it = |port: &PortKind| match port {
             PortKind::Producer(producer) => {
                 matches!(&producer.to, To::Queue(queue) if queue == name)
@@ -336,8 +453,10 @@ impl Reference {
             }
         }
         self.unsettle_burials(name);
+        self.tell_gone(name);
         if let Some(queue) = self.queues.remove(name) {
             self.names.remove(&queue.id);
+            self.forget_unnamed(queue.id);
         }
         self.is_rerouted = true;
         let exchanges = self.topology.forget_queue(name);

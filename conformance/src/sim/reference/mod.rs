@@ -8,18 +8,24 @@
 
 mod burial;
 mod commands;
+mod hold;
 mod notices;
 mod publish;
 mod queue;
+mod stream;
+mod subscription;
 mod topology;
+mod txn;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use bytes::Bytes;
 use qq_core::broker::{Broker, Now, QueueSpec};
 use qq_core::route::{BindingSpec, ExchangeSpec};
 use qq_core::store::Op;
 use qq_core::vocab::{
-    Cause, Command, ConnId, Delay, LinkKey, Message, Notice, Outcome, Port, QueueId, Ticket,
+    Cause, Command, ConnId, Delay, LinkKey, LockSpec, Message, Notice, Outcome, Port, QueueId,
+    Ticket, TxnId, Verdict,
 };
 
 use super::mirror::{Mirror, State};
@@ -27,7 +33,9 @@ use super::setup::DEAD_EXCHANGE;
 use burial::{Burial, Sureness};
 use queue::Wants;
 pub(super) use queue::{Entry, Peer, Queue};
+use stream::unread;
 use topology::Topology;
+use txn::{Discharged, Txn};
 
 /// What the broker was told.
 #[derive(Debug)]
@@ -64,6 +72,8 @@ struct Confirming {
     last: u64,
     /// Queue, position, and the count that must be safe; none when the message must be gone.
     ends: Vec<(QueueId, u64, Option<u32>)>,
+    /// Stream, reader, and the place that must be safe.
+    place: Option<(QueueId, String, u64)>,
 }
 
 #[derive(Debug)]
@@ -83,6 +93,20 @@ struct Consumer {
     held: BTreeMap<u64, u64>,
     /// Browsing: the next position to look at.
     browse_from: u64,
+    /// For how long it may hold a delivery, milliseconds.
+    lock: LockSpec,
+    /// When what it holds returns, monotonic milliseconds by delivery.
+    due_ms: BTreeMap<u64, u64>,
+    /// How many consumers opened before it.
+    serial: u64,
+    /// The exchange whose subscription it reads.
+    exchange: Option<String>,
+    /// Under this name its place in a stream is kept.
+    reader: Option<String>,
+    /// Its place is to be stored at the end of the round.
+    is_noted: bool,
+    /// What it was told last: whether it is the one that is served.
+    told_active: Option<bool>,
 }
 
 /// A publish without an answer.
@@ -95,6 +119,10 @@ struct Published {
     is_refused: bool,
     /// No queue was to have it.
     is_unroutable: bool,
+    /// All its queues had it.
+    is_duplicate: bool,
+    /// The message that was there, if the store was told of it.
+    repeats: Option<u64>,
 }
 
 /// Where a producer's messages go.
@@ -129,6 +157,12 @@ pub(super) enum News {
     Routed(u64, Vec<(String, bool)>),
     /// The broker no longer serves this link of a connection.
     Cut(ConnId, LinkKey, bool),
+    /// The broker took deliveries of a link back, from the first to the last.
+    Lost(ConnId, LinkKey, u64, u64),
+    /// A queue went that nobody deletes by itself, with what was in it.
+    Gone(String),
+    /// The broker executed a discharge: whether all of it took effect.
+    Discharged(ConnId, TxnId, bool),
 }
 
 /// See the module.
@@ -144,6 +178,8 @@ pub(super) struct Reference {
     closing: BTreeSet<Peer>,
     /// Opens that must be answered in this round, with what the answer must be.
     opening: BTreeMap<Peer, bool>,
+    /// Where readers of streams must begin that are opened in this round.
+    beginnings: BTreeMap<Peer, u64>,
     /// The broker may refuse more than queues do: memory or disk are short now and then.
     pub(super) may_refuse: bool,
     /// Bodies leave memory: a deliverable message may have to be fetched first.
@@ -155,11 +191,31 @@ pub(super) struct Reference {
     drained: Vec<Peer>,
     /// Ops of this round: what was published as durable, by queue and position.
     issued: BTreeMap<(QueueId, u64), u64>,
+    /// Keys that the store must hear of with the messages at these positions.
+    keyed: BTreeMap<(QueueId, u64), Bytes>,
     /// Dead letters that were not seen to arrive.
     burials: Vec<Burial>,
     /// Queues for dead letters that the broker may have made for itself.
     made_graves: BTreeSet<String>,
     topology: Topology,
+    /// What is staged.
+    txns: BTreeMap<(ConnId, TxnId), Txn>,
+    /// Discharges without an answer.
+    discharged: BTreeMap<(ConnId, TxnId), Discharged>,
+    /// Transactions whose end was asked for, and is not told yet.
+    rolled_back: BTreeSet<(ConnId, TxnId)>,
+    /// Positions that enter or leave queues in one batch.
+    together: Vec<BTreeSet<(QueueId, u64, bool)>>,
+    /// Queues that the broker made for links, of whose ids nothing was heard.
+    unnamed: u64,
+    /// All queues that the broker made for links at any time.
+    pub(super) made: BTreeSet<String>,
+    /// Consumers that were opened.
+    serials: u64,
+    /// Ordering keys of messages that left queues as they were delivered in this round.
+    freed: BTreeSet<(String, Bytes)>,
+    /// Ports that were closed in this round.
+    closed: BTreeSet<Peer>,
     /// Exchanges or bindings may have changed since the broker's were looked at.
     is_rerouted: bool,
 }
@@ -179,9 +235,15 @@ impl Reference {
         self.confirming.clear();
         self.closing.clear();
         self.opening.clear();
+        self.beginnings.clear();
         self.issued.clear();
+        self.keyed.clear();
         self.burials.clear();
         self.made_graves.clear();
+        self.txns.clear();
+        self.discharged.clear();
+        self.rolled_back.clear();
+        self.together.clear();
         self.topology = Topology::default();
         self.is_rerouted = true;
         for op in kept.topology() {
@@ -191,6 +253,7 @@ impl Reference {
                 _ => {}
             }
         }
+        let keys = &kept.keys;
         for (id, kept) in &kept.queues {
             let mut queue = Queue::new(*id, QueueSpec::clone(&kept.spec), None);
             for (seq, kept) in &kept.messages {
@@ -209,10 +272,17 @@ impl Reference {
                     // A wait between attempts ends with the process.
                     due_ms: due_ms_of(&kept.message, kept.arrived_at_ms, now),
                 };
+                let entry = Entry {
+                    expires_ms: entry.expires_ms.filter(|_| !queue.spec.is_stream()),
+                    due_ms: entry.due_ms.filter(|_| !queue.spec.is_stream()),
+                    ..entry
+                };
                 // What exceeds a limit after a restart stays until something is added.
                 queue.insert(*seq, entry);
             }
             queue.next = kept.next;
+            queue.offsets.clone_from(&kept.offsets);
+            queue.remember(*id, &keys.0, now);
             self.names.insert(*id, queue.spec.name.clone());
             self.queues.insert(queue.spec.name.clone(), queue);
         }
@@ -246,13 +316,19 @@ impl Reference {
     ) {
         self.pass(now);
         self.loose.clear();
-        let refused = refusals(&notices);
+        self.closed.clear();
+        self.freed.clear();
+        // Before anything that was said of it in the meantime.
+        self.take_back(now, &notices);
+        let refused = Refused::new(&notices);
         for input in inputs {
             self.apply(now, input, &refused);
         }
         // What came back too late is over as well.
         self.pass(now);
         self.judge(now, mirror, notices);
+        self.keep_places();
+        self.check_activity();
         if !self.opening.is_empty() {
             let text = format!("opens without an answer: {:?}", self.opening.keys());
             self.broken(text);
@@ -278,8 +354,22 @@ impl Reference {
                 continue;
             };
             // While the store is busy, a message behind the gate may hold up others that are behind it in the queue.
-            let may_wait = self.may_page || !mirror.is_idle();
-            if consumer.sent >= consumer.limit || consumer.is_browsing || may_wait {
+            let may_wait = self.may_page || !mirror.is_idle() || !queue.serves(*peer);
+            if let Some((delivery, due_ms)) = consumer.overdue(now_ms) {
+                broken.push(format!(
+                    "{peer:?} still holds delivery {delivery}, which was due at {due_ms} ms"
+                ));
+            }
+            if consumer.sent >= consumer.limit || may_wait {
+                continue;
+            }
+            if let Some(seq) = unread(consumer, queue)
+                && let Some(entry) = queue.entries.get(&seq)
+                && is_safe(mirror, queue.id, seq, entry)
+            {
+                broken.push(format!("{peer:?} could read position {seq} and does not"));
+            }
+            if consumer.is_browsing {
                 continue;
             }
             if let Some((seq, entry)) = queue.first_for(*peer, &consumer.wants, is_in_turn)
@@ -310,18 +400,21 @@ impl Reference {
                 ));
             }
         }
+        broken.extend(self.miscounted_queues(broker));
+        if std::mem::take(&mut self.is_rerouted) {
+            broken.extend(self.topology.difference(broker));
+        }
+        self.news.extend(broken.into_iter().map(News::Broken));
+    }
+
+    /// Whether the broker has other queues than it should.
+    fn miscounted_queues(&self, broker: &Broker) -> Option<String> {
         let queues = broker.counters().queues;
         let is_made = |name: &&String| {
             !self.queues.contains_key(*name) && broker.queue_counters(name).is_some()
         };
         let known = self.queues.len() + self.made_graves.iter().filter(is_made).count();
-        if queues != known {
-            broken.push(format!("there are {queues} queues, not {known}"));
-        }
-        if std::mem::take(&mut self.is_rerouted) {
-            broken.extend(self.topology.difference(broker));
-        }
-        self.news.extend(broken.into_iter().map(News::Broken));
+        (queues != known).then(|| format!("there are {queues} queues, not {known}"))
     }
 
     /// One of the bindings that are there, by chance.
@@ -353,7 +446,7 @@ impl Reference {
             PortKind::Producer(producer) => producer.unanswered.len(),
             PortKind::Consumer(_) => 0,
         });
-        counts.sum()
+        counts.sum::<usize>() + self.discharged.len()
     }
 
     /// Whether an operation of the broker puts the message there that was published there.
@@ -369,21 +462,39 @@ impl Reference {
     }
 }
 
-/// The publishes that are refused in a round.
-fn refusals(notices: &[(ConnId, Notice)]) -> BTreeSet<(ConnId, Port, Ticket)> {
-    let mut refused = BTreeSet::new();
-    for (conn, notice) in notices {
-        if let Notice::Confirm {
-            port,
-            first,
-            last,
-            verdict: qq_core::vocab::Verdict::Rejected(_) | qq_core::vocab::Verdict::Full(_),
-        } = notice
-        {
-            refused.extend((first.0..=last.0).map(|ticket| (*conn, *port, Ticket(ticket))));
+/// What is refused in a round.
+#[derive(Debug, Default)]
+struct Refused {
+    publishes: BTreeSet<(ConnId, Port, Ticket)>,
+    discharges: BTreeSet<(ConnId, TxnId)>,
+}
+
+impl Refused {
+    fn new(notices: &[(ConnId, Notice)]) -> Self {
+        let mut refused = Self::default();
+        for (conn, notice) in notices {
+            match notice {
+                Notice::Confirm {
+                    port,
+                    first,
+                    last,
+                    verdict: Verdict::Rejected(_) | Verdict::Full(_),
+                } => {
+                    let tickets = first.0..=last.0;
+                    let all = tickets.map(|ticket| (*conn, *port, Ticket(ticket)));
+                    refused.publishes.extend(all);
+                }
+                Notice::Discharged {
+                    txn,
+                    fault: Some(_),
+                } => {
+                    refused.discharges.insert((*conn, *txn));
+                }
+                _ => {}
+            }
         }
+        refused
     }
-    refused
 }
 
 /// Whether a message may pass the gate: the store has it, with the count that it will say.

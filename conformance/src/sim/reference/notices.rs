@@ -6,7 +6,7 @@ use qq_core::broker::Now;
 use qq_core::vocab::{ConnId, Delivered, Notice, Port, QueueId, Reason, Verdict};
 
 use super::burial::origin_of;
-use super::queue::{Entry, Peer, is_wanted};
+use super::queue::{Entry, Peer, Queue, is_wanted};
 use super::{Consumer, Mirror, News, PortKind, Reference, down_ms, is_safe};
 
 impl Consumer {
@@ -37,11 +37,20 @@ impl Reference {
                 continue;
             };
             let wants = &consumer.wants;
-            let first = self.queues.get(&consumer.queue).and_then(|queue| {
+            let queue = self.queues.get(&consumer.queue);
+            let first = queue.filter(|queue| queue.serves(peer)).and_then(|queue| {
                 let (seq, entry) = queue.first_for(peer, wants, is_in_turn)?;
                 Some((queue.turn_of(wants, seq, entry), entry))
             });
+            // It may have had to wait when this consumer's turn came, or waits for its body beside the queue.
+            let was_behind = first.is_some_and(|(_, entry)| {
+                let key = entry.message.envelope.group_id.clone();
+                key.is_some_and(|key| {
+                    may_page || self.freed.contains(&(consumer.queue.clone(), key))
+                })
+            });
             if let Some((skipped, entry)) = first
+                && !was_behind
                 && skipped < turn
                 && !self.loose.contains(&consumer.queue)
             {
@@ -57,6 +66,7 @@ impl Reference {
             };
             if let Some(queue) = self.queues.get(&consumer.queue)
                 && !self.loose.contains(&consumer.queue)
+                && queue.serves(peer)
                 && mirror.is_idle()
                 && let Some((seq, entry)) = queue.first_for(peer, &consumer.wants, is_in_turn)
                 && is_safe(mirror, queue.id, seq, entry)
@@ -80,8 +90,15 @@ impl Reference {
         given: &mut BTreeMap<Peer, (u8, u64)>,
     ) {
         match notice {
-            Notice::ProducerOpened { port, .. } | Notice::ConsumerOpened { port, .. } => {
+            Notice::ProducerOpened { port, .. } => self.opened((conn, port), true),
+            Notice::ConsumerOpened { port, opened } => {
                 self.opened((conn, port), true);
+                let start = self.beginnings.remove(&(conn, port));
+                let told = opened.next.map(|next| next.0);
+                if told != start {
+                    let peer = (conn, port);
+                    self.broken(format!("{peer:?} begins at {told:?}, not at {start:?}"));
+                }
             }
             Notice::Refused { port, .. } => self.opened((conn, port), false),
             Notice::Confirm {
@@ -106,15 +123,14 @@ impl Reference {
                     self.broken(format!("{:?} is closed without a reason", (conn, port)));
                 }
             }
-            // No simulated queue sets a time, or serves one consumer alone.
-            Notice::Activity { port, .. } => {
-                self.broken(format!("{:?} hears whether it is active", (conn, port)));
+            Notice::Discharged { txn, fault } => {
+                let fault = fault.map(|fault| fault.text);
+                self.on_discharged(mirror, (conn, txn), fault);
             }
-            Notice::LockLost { port, .. } => {
-                self.broken(format!("{:?} loses what it may hold", (conn, port)));
-            }
+            Notice::Activity { port, is_active } => self.on_activity((conn, port), is_active),
+            // It was looked at first.
+            Notice::LockLost { .. } => {}
             // Questions of faces, which change nothing that is followed here.
-            Notice::Discharged { .. } => panic!("no client of the simulator makes transactions"),
             Notice::Answered { .. }
             | Notice::Managed { .. }
             | Notice::Report { .. }
@@ -149,6 +165,15 @@ impl Reference {
             }
             Verdict::Accepted if published.needs_store && !mirror.was_safe(number) => {
                 self.broken(format!("message {number} is accepted before it is safe"));
+            }
+            Verdict::Accepted if published.is_duplicate => {
+                self.broken(format!("message {number} is accepted twice"));
+            }
+            Verdict::Duplicate if published.is_duplicate => {
+                if let Some(first) = published.repeats.filter(|first| !mirror.was_safe(*first)) {
+                    let text = format!("message {number} repeats {first}, which is not safe");
+                    self.broken(text);
+                }
             }
             Verdict::Accepted if published.is_unroutable => {
                 self.broken(format!("message {number} is accepted and belongs nowhere"));
@@ -214,6 +239,11 @@ impl Reference {
             }
             Some(_) => {}
         }
+        if consumer.reader.is_some() && consumer.is_settled {
+            consumer.is_noted = true;
+        } else if consumer.reader.is_some() {
+            consumer.held.insert(delivered.delivery.0, seq);
+        }
         consumer.sent += 1;
         consumer.browse_from = seq + 1;
         if let Some(wrong) = wrong {
@@ -244,17 +274,12 @@ impl Reference {
         let mut wrong = miscounted(consumer, number);
         consumer.sent += 1;
         let name = consumer.queue.clone();
-        let Some(queue) = self.queues.get_mut(&name) else {
+        let Some(id) = self.find_place(now, &name, delivered) else {
             let what = format!("position {seq} of {name}, which is gone");
             return self.broken(format!("{peer:?} is given {what}"));
         };
-        let id = queue.id;
         if delivered.queue != id {
             wrong.push(format!("from queue {}, not {}", delivered.queue.0, id.0));
-        }
-        if !queue.entries.contains_key(&seq) && delivered.message.envelope.deaths.is_some() {
-            // A volatile dead letter: nothing else said where it is.
-            self.arrive(now, &name, seq, &delivered.message);
         }
         let (Some(queue), Some(PortKind::Consumer(consumer))) =
             (self.queues.get_mut(&name), self.ports.get_mut(&peer))
@@ -262,6 +287,8 @@ impl Reference {
             return;
         };
         let entry = queue.entries.get(&seq);
+        let is_loose = self.loose.contains(&name);
+        wrong.extend(out_of_turn(queue, peer, seq, is_loose).map(str::to_owned));
         let turn = entry.map_or((0, seq), |entry| queue.turn_of(&consumer.wants, seq, entry));
         let Some(entry) = queue.entries.get_mut(&seq) else {
             return self.broken(format!(
@@ -276,10 +303,14 @@ impl Reference {
             // It is done with when it is sent, and may get lost on its way.
             let origin = origin_of(&entry.message, &name);
             self.news.push(News::Dropped(entry.number, origin));
+            if let Some(key) = entry.message.envelope.group_id.clone() {
+                self.freed.insert((name.clone(), key));
+            }
             queue.remove(seq);
         } else {
             consumer.held.insert(delivered.delivery.0, seq);
             queue.acquire(seq, peer);
+            self.begin_lock(now, peer, delivered.delivery.0);
         }
         let last = given.entry(peer).or_default();
         *last = turn.max(*last);
@@ -289,6 +320,20 @@ impl Reference {
                 "{peer:?} is given position {seq} of {name} {wrong}"
             ));
         }
+    }
+
+    /// The id of a queue from which something is delivered; what only the delivery tells is learnt from it.
+    fn find_place(&mut self, now: Now, name: &str, delivered: &Delivered) -> Option<QueueId> {
+        if !self.queues.get(name)?.is_durable() {
+            self.learn(name, delivered.queue);
+        }
+        let queue = self.queues.get(name)?;
+        let (id, seq) = (queue.id, delivered.seq.0);
+        if !queue.entries.contains_key(&seq) && delivered.message.envelope.deaths.is_some() {
+            // A volatile dead letter: nothing else said where it is.
+            self.arrive(now, name, seq, &delivered.message);
+        }
+        Some(id)
     }
 
     fn on_drained(&mut self, peer: Peer, sent: u64) {
@@ -325,6 +370,15 @@ impl Reference {
             let text = format!("{peer:?} hears that {first} to {last} are settled, out of turn");
             return self.broken(text);
         };
+        if let Some((queue, reader, place)) = &next.place
+            && let Some(kept) = mirror.safe.queues.get(queue)
+            && kept.offsets.get(reader).is_none_or(|kept| kept < place)
+        {
+            let kept = kept.offsets.get(reader).copied();
+            self.broken(format!(
+                "{peer:?} hears that it came to {place}, and the store has {kept:?}"
+            ));
+        }
         for (queue, seq, count) in next.ends {
             let kept = mirror.safe.kept(queue, seq);
             let is_safe = match count {
@@ -341,6 +395,16 @@ impl Reference {
             }
         }
     }
+}
+
+/// Why a consumer should not be given a message now; one may have been served before this round's commands were done.
+fn out_of_turn(queue: &Queue, peer: Peer, seq: u64, is_loose: bool) -> Option<&'static str> {
+    let entry = queue.entries.get(&seq);
+    if !queue.serves(peer) && !is_loose {
+        return Some("and stands by");
+    }
+    let is_behind = entry.is_some_and(|entry| queue.is_behind(seq, entry));
+    is_behind.then_some("before an older one of its key is done")
 }
 
 /// What is wrong with the number of a delivery.

@@ -62,6 +62,21 @@ pub(in crate::sim) struct Queue {
     pub(in crate::sim) saw_ttl: bool,
     /// It takes no consumers until the next start.
     pub(in crate::sim) is_damaged: bool,
+    /// When the windows end of the keys that it knows, monotonic milliseconds, with the messages that had them and
+    /// whether the store has those.
+    pub(in crate::sim) seen: BTreeMap<Bytes, Seen>,
+    /// Where named readers go on.
+    pub(in crate::sim) offsets: BTreeMap<String, u64>,
+    /// The consumer that is served, where that is one alone.
+    pub(in crate::sim) active: Option<Peer>,
+}
+
+/// A key that a queue knows.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct Seen {
+    pub(in crate::sim) until_ms: u64,
+    pub(in crate::sim) number: u64,
+    pub(in crate::sim) is_durable: bool,
 }
 
 impl Queue {
@@ -76,7 +91,32 @@ impl Queue {
             waiting_bytes: 0,
             saw_ttl: false,
             is_damaged: false,
+            seen: BTreeMap::new(),
+            offsets: BTreeMap::new(),
+            active: None,
         }
+    }
+
+    /// The message that a queue had under the same key, within its window.
+    pub(in crate::sim) fn known(&self, message: &Message, now_ms: u64) -> Option<Seen> {
+        let key = message.envelope.dedup_id()?;
+        let seen = self.seen.get(key)?;
+        (seen.until_ms > now_ms).then_some(*seen)
+    }
+
+    /// A message of a key is out only as the oldest of its key.
+    pub(in crate::sim) fn is_behind(&self, seq: u64, entry: &Entry) -> bool {
+        let key = |entry: &Entry| entry.message.envelope.group_id.clone();
+        let Some(own) = key(entry) else {
+            return false;
+        };
+        let mut older = self.entries.range(..seq);
+        older.any(|(_, older)| key(older).as_ref() == Some(&own))
+    }
+
+    /// Whether a consumer that takes may be given something.
+    pub(in crate::sim) fn serves(&self, peer: Peer) -> bool {
+        !self.spec.single_active_consumer || self.active == Some(peer)
     }
 
     pub(in crate::sim) fn is_durable(&self) -> bool {
@@ -93,12 +133,32 @@ impl Queue {
             .spec
             .max_bytes
             .is_some_and(|max| (self.waiting_bytes + payload_len) as u64 > max);
-        let fits_alone = self
-            .spec
-            .max_bytes
-            .is_none_or(|max| payload_len as u64 <= max);
-        let makes_room = self.spec.overflow == Overflow::DropHead && fits_alone;
+        let makes_room = self.drops_head() && self.fits_alone(payload_len);
         (is_long || is_big) && !makes_room
+    }
+
+    /// Whether a message could be in it if nothing else was.
+    pub(in crate::sim) fn fits_alone(&self, payload_len: usize) -> bool {
+        let max_bytes = self.spec.max_bytes;
+        max_bytes.is_none_or(|max| payload_len as u64 <= max)
+    }
+
+    fn drops_head(&self) -> bool {
+        self.spec.overflow == Overflow::DropHead || self.spec.is_stream()
+    }
+
+    /// Whether the store keeps a message.
+    pub(in crate::sim) fn keeps(&self, message: &Message) -> bool {
+        self.is_durable() && (message.envelope.durable || self.spec.is_stream())
+    }
+
+    /// Whether so many more messages with so many bytes have a place at once.
+    pub(in crate::sim) fn has_room_for(&self, len: u64, bytes: u64) -> bool {
+        let spec = &self.spec;
+        let is_long = |max: u64| self.waiting.len() as u64 + len > max;
+        let is_big = |max: u64| self.waiting_bytes as u64 + bytes > max;
+        self.drops_head()
+            || !spec.max_length.is_some_and(is_long) && !spec.max_bytes.is_some_and(is_big)
     }
 
     /// Adds a waiting message at a position.
@@ -114,7 +174,7 @@ impl Queue {
     pub(in crate::sim) fn push(&mut self, entry: Entry) -> Vec<(u64, Entry)> {
         self.insert(self.next, entry);
         let mut dropped = Vec::new();
-        if self.spec.overflow == Overflow::DropHead {
+        if self.drops_head() {
             while self.is_over()
                 && let Some(seq) = self.least()
             {
@@ -232,7 +292,7 @@ impl Queue {
             .waiting
             .iter()
             .filter_map(|seq| Some((*seq, self.entries.get(seq)?)))
-            .filter(|(_, entry)| is_in_turn(entry))
+            .filter(|(seq, entry)| is_in_turn(entry) && !self.is_behind(*seq, entry))
             .filter(|(_, entry)| !entry.excluded.contains(&peer) && is_wanted(wants, entry));
         if self.spec.max_priority == 0 || !wants.is_empty() {
             waiting.next()

@@ -22,6 +22,8 @@ const GIVEN: [(&str, ExchangeKind); 4] = [
 pub(super) struct Topology {
     pub(super) exchanges: BTreeMap<String, ExchangeSpec>,
     pub(super) bindings: Vec<BindingSpec>,
+    /// An exchange that does not go with its last binding now: another one comes.
+    pub(super) held: Option<String>,
 }
 
 impl Default for Topology {
@@ -32,6 +34,7 @@ impl Default for Topology {
         Self {
             exchanges: given.collect(),
             bindings: Vec::new(),
+            held: None,
         }
     }
 }
@@ -89,7 +92,8 @@ impl Topology {
             let goes_along = self
                 .exchanges
                 .get(&binding.exchange)
-                .is_some_and(|exchange| exchange.auto_delete);
+                .is_some_and(|exchange| exchange.auto_delete)
+                && self.held.as_ref() != Some(&binding.exchange);
             let has_more = self
                 .bindings
                 .iter()

@@ -8,6 +8,7 @@ use crate::sim::pipe::MS;
 use crate::sim::plan::Fault;
 use crate::sim::random::Random;
 use crate::sim::reference::Input;
+use crate::sim::setup::{QWERQ_QUEUES, TEAM};
 use qq_core::broker::QueueSpec;
 
 /// Most milliseconds that a disk stands still.
@@ -35,6 +36,27 @@ enum Act {
     BreakDisk,
     SpoilRead,
     Route,
+    Transact,
+    Extend,
+}
+
+impl Act {
+    /// Whether a client does it, with links as AMQP has them.
+    fn is_of_client(self) -> bool {
+        matches!(
+            self,
+            Self::Sender
+                | Self::Receiver
+                | Self::Publish
+                | Self::Settle
+                | Self::Credit
+                | Self::Detach
+                | Self::Session
+                | Self::Exclusive
+                | Self::Transact
+                | Self::Extend
+        )
+    }
 }
 
 impl World {
@@ -62,6 +84,8 @@ impl World {
             (with(Fault::SyncFails, 2), Act::BreakDisk),
             (with(Fault::ReadFails, 3), Act::SpoilRead),
             (with(Fault::Exchanges, 40), Act::Route),
+            (with(Fault::Transactions, 120), Act::Transact),
+            (with(Fault::Locks, 60), Act::Extend),
         ]
     }
 
@@ -100,7 +124,12 @@ impl World {
 
     fn perform(&mut self, act: Act, client: usize, random: &mut Random) {
         match act {
-            Act::Sender if self.plan.has(Fault::Exchanges) && random.is_lucky(500) => {
+            _ if self.clients[client].is_binary() && act.is_of_client() => {
+                self.with_client(client, |client, scene, plan| {
+                    client.act(scene, plan, random)
+                });
+            }
+            Act::Sender if self.has_exchanges() && random.is_lucky(500) => {
                 let name = self.pick_exchange(random);
                 self.with_client(client, |client, scene, plan| {
                     client.attach_poster(scene, plan, random, &name);
@@ -110,11 +139,7 @@ impl World {
                 let spec = self.plan.queues[random.index(self.plan.queues.len())].clone();
                 self.open_link(client, random, true, &spec);
             }
-            Act::Receiver => {
-                let queues = self.plan.declared();
-                let spec = &queues[random.index(queues.len())];
-                self.open_link(client, random, false, spec);
-            }
+            Act::Receiver => self.open_receiver(client, random),
             Act::Publish => {
                 self.with_client(client, |client, scene, plan| {
                     client.publish(scene, plan, random)
@@ -138,12 +163,7 @@ impl World {
             }
             Act::Close => self.with_client(client, |client, scene, _| client.close(scene)),
             Act::Reset => self.reset_client(client),
-            Act::Silence => {
-                let conn = self.clients[client].conn().map(|conn| conn.0);
-                if let Some(stream) = conn.and_then(|conn| self.streams.get_mut(&conn)) {
-                    stream.pipe.fall_silent();
-                }
-            }
+            Act::Silence => self.fall_silent(client),
             Act::Exclusive => self.use_exclusive(client, random),
             Act::Purge | Act::Delete | Act::Declare => {
                 let spec = self.plan.queues[random.index(self.plan.queues.len())].clone();
@@ -160,7 +180,38 @@ impl World {
             Act::BreakDisk => self.break_disk(),
             Act::SpoilRead => self.ledger.damage_next_fetch(),
             Act::Route => self.reroute(random),
+            Act::Extend => {
+                self.with_client(client, |client, scene, _| client.extend(scene, random));
+            }
+            Act::Transact => {
+                self.with_client(client, |client, scene, _| client.transact(scene, random));
+            }
         }
+    }
+
+    fn fall_silent(&mut self, client: usize) {
+        let conn = self.clients[client].conn().map(|conn| conn.0);
+        if let Some(stream) = conn.and_then(|conn| self.streams.get_mut(&conn)) {
+            stream.pipe.fall_silent();
+        }
+    }
+
+    /// A link that receives from a queue, a group or an exchange.
+    fn open_receiver(&mut self, client: usize, random: &mut Random) {
+        if self.plan.has(Fault::Subscriptions) && random.is_lucky(250) {
+            let name = self.pick_exchange(random);
+            return self.with_client(client, |client, scene, plan| {
+                client.attach_subscriber(scene, plan, random, &name);
+            });
+        }
+        if self.plan.has(Fault::Groups) && random.is_lucky(250) {
+            return self.with_client(client, |client, scene, plan| {
+                client.attach_member(scene, plan, random);
+            });
+        }
+        let queues = self.plan.declared();
+        let spec = &queues[random.index(queues.len())];
+        self.open_link(client, random, false, spec);
     }
 
     fn open_link(&mut self, client: usize, random: &mut Random, is_sender: bool, spec: &QueueSpec) {
@@ -211,6 +262,13 @@ impl World {
         let Some(node) = &mut self.node else {
             return;
         };
+        let is_shared = spec.name == TEAM
+            || self.plan.has(Fault::Qwerq) && QWERQ_QUEUES.contains(&spec.name.as_str());
+        let is_kept = spec.is_stream() || is_shared && act == Act::Delete;
+        if is_kept && act != Act::Declare {
+            // Positions of a stream are not given again as long as it is the same, and groups go with their queue.
+            return;
+        }
         self.operations += 1;
         let name = spec.name.clone();
         match act {

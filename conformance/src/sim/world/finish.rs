@@ -86,10 +86,36 @@ impl World {
         }
     }
 
+    /// Messages that are to be taken.
     fn messages(&self) -> usize {
-        self.node
+        let all = self
+            .node
             .as_ref()
-            .map_or(0, |node| node.broker().counters().messages)
+            .map_or(0, |node| node.broker().counters().messages);
+        all - self.reference.in_streams().min(all)
+    }
+
+    /// Whether the drainer has everything that is in streams.
+    fn has_read_all(&self, drainer: usize) -> bool {
+        let conn = self.clients[drainer].conn();
+        conn.is_some_and(|conn| self.reference.has_read_all(conn))
+    }
+
+    /// Nobody takes what is in streams: they go as a whole.
+    fn delete_streams(&mut self) {
+        let now = self.broker_now();
+        let streams = self.plan.queues.iter().filter(|spec| spec.is_stream());
+        for name in streams.map(|spec| spec.name.clone()).collect::<Vec<_>>() {
+            let deleted = self
+                .node
+                .as_mut()
+                .map(|node| node.administer(now, |broker| broker.delete_queue(now, &name)));
+            if let Some(Ok(_)) = deleted {
+                self.inputs.push(super::Input::Deleted(name));
+            }
+            self.after_node();
+        }
+        self.run_for(1_000 * MS);
     }
 
     /// One client takes what is left in the queues.
@@ -100,18 +126,21 @@ impl World {
         self.run_for(2_000 * MS);
         let mut queues = self.plan.declared();
         queues.extend(self.plan.graves.clone());
+        for spec in &queues {
+            self.administer_declare(spec);
+        }
+        queues.extend(self.reference.made_now());
         for spec in queues.clone() {
-            self.administer_declare(&spec);
             self.with_client(drainer, |client, scene, plan| {
                 let mode = Some(Mode::First);
                 client.attach_receiver(scene, plan, &mut random, &spec, mode);
             });
         }
         let (mut idle, mut last) = (0, usize::MAX);
-        while self.messages() > 0 && self.broken.is_empty() {
+        while (self.messages() > 0 || !self.has_read_all(drainer)) && self.broken.is_empty() {
             self.with_client(drainer, |client, scene, _| client.accept_all(scene));
             self.run_for(100 * MS);
-            let left = self.messages();
+            let left = self.messages() + usize::from(!self.has_read_all(drainer));
             idle = if left < last { 0 } else { idle + 1 };
             last = left;
             if idle > IDLE_ROUNDS_MAX {
@@ -122,8 +151,15 @@ impl World {
         self.run_for(2_000 * MS);
         self.broken.extend(self.reference.lost_burials());
         if self.broken.is_empty() {
-            for spec in &queues {
+            // What a stream dropped to keep its limits was not read by everybody.
+            let is_whole = |spec: &&qq_core::broker::QueueSpec| {
+                !spec.is_stream() || spec.max_length.is_none() && spec.max_bytes.is_none()
+            };
+            for spec in queues.iter().filter(is_whole) {
                 self.recorder.drained(self.now, &spec.name);
+            }
+            for name in self.reference.made.clone() {
+                self.recorder.drained(self.now, &name);
             }
             // A queue of one connection alone went with it, and all that was in it.
             self.recorder.admin(self.now, "delete", "own");
@@ -131,6 +167,10 @@ impl World {
         }
         self.with_client(drainer, |client, scene, _| client.close(scene));
         self.run_for(5_000 * MS);
+        if self.broken.is_empty() {
+            self.broken.extend(self.reference.misplaced(&self.mirror));
+        }
+        self.delete_streams();
     }
 
     fn administer_declare(&mut self, spec: &qq_core::broker::QueueSpec) {

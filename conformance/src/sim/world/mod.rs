@@ -19,6 +19,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use bytes::BytesMut;
 use qq_core::broker::Now;
 use qq_core::face::amqp::AmqpConfig;
+use qq_core::face::binary::BinaryConfig;
 use qq_core::node::Node;
 use qq_core::vocab::ConnId;
 use qq_store_mem::Ledger;
@@ -72,6 +73,7 @@ pub(super) struct World {
     // The node.
     node: Option<Node>,
     face_config: Arc<AmqpConfig>,
+    binary_config: Arc<BinaryConfig>,
     listener: Receiver<Heard>,
     speaker: Sender<Heard>,
     /// When the process began.
@@ -118,10 +120,13 @@ impl World {
             format!("container-{shared}")
         };
         let mut clients: Vec<_> = (0..count)
-            .map(|number| Client::new(number, container(number)))
+            .map(|number| {
+                let is_binary = plan.has(Fault::Qwerq) && number % 2 == 1;
+                Client::new(number, container(number), is_binary)
+            })
             .collect();
         // The last one empties the queues at the end.
-        clients.push(Client::new(count, "drainer".to_owned()));
+        clients.push(Client::new(count, "drainer".to_owned(), false));
         let mut recorder = Recorder::default();
         recorder.has_keys = plan.is_calm();
         let mut reference = Reference::default();
@@ -133,6 +138,7 @@ impl World {
             wakes: 0,
             node: None,
             face_config: Arc::new(node::face_config(&plan)),
+            binary_config: Arc::new(node::binary_config(&plan)),
             listener,
             speaker,
             epoch: 0,
@@ -283,6 +289,20 @@ impl World {
                     for (queue, is_durable) in copies {
                         self.recorder.routed(self.now, number, &queue, is_durable);
                     }
+                }
+                News::Lost(conn, key, first, last) => {
+                    let client = self.streams.get(&conn.0).map(|stream| stream.client);
+                    let name = String::from_utf8_lossy(&key.name).into_owned();
+                    if let Some(client) = client.filter(|at| self.clients[*at].conn() == Some(conn))
+                    {
+                        self.with_client(client, |client, scene, _| {
+                            client.take_back(scene, &name, (first, last));
+                        });
+                    }
+                }
+                News::Gone(queue) => self.recorder.admin(self.now, "delete", &queue),
+                News::Discharged(conn, txn, is_done) => {
+                    self.recorder.discharged(self.now, (conn, txn.0), is_done);
                 }
                 News::Cut(conn, key, is_producer) => {
                     let client = self.streams.get(&conn.0).map(|stream| stream.client);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use qq_core::broker::{Broker, BrokerConfig, Limits, Now, Paging, QueueSpec};
 use qq_core::face::amqp::{AmqpConfig, AmqpFace, TxnLimits};
-use qq_core::face::{LoginAnswer, PeerInfo};
+use qq_core::face::binary::{BinaryConfig, BinaryFace};
+use qq_core::face::{Face, LoginAnswer, PeerInfo};
 use qq_core::node::{Node, Output};
 use qq_core::store::{Op, Store, StoreEvent};
 use qq_core::vocab::{ConnId, Notice};
@@ -23,6 +24,9 @@ use crate::sim::tap::{Heard, Tap};
 
 /// Timeouts in a row at one moment, above which a timer is broken.
 const TURNS_MAX: u32 = 100;
+
+/// Longer than a run.
+const TXN_IDLE_TIMEOUT: Duration = Duration::from_secs(100_000);
 
 /// How faces behave in a run.
 pub(super) fn face_config(plan: &Plan) -> AmqpConfig {
@@ -56,10 +60,31 @@ pub(super) fn face_config(plan: &Plan) -> AmqpConfig {
         permit_slice: pick(8, 256) as u32,
         unanswered_max: pick(20, 4_096) as usize,
         unanswered_bytes_max: 8 << 20,
-        txns: TxnLimits::default(),
+        txns: TxnLimits {
+            idle_timeout: TXN_IDLE_TIMEOUT,
+            ..TxnLimits::default()
+        },
         senders_second: plan.has(Fault::Second),
         queue_defaults: QueueSpec::default(),
         authenticate: Arc::new(|_| LoginAnswer::Accepted),
+    }
+}
+
+pub(super) fn binary_config(plan: &Plan) -> BinaryConfig {
+    let is_tiny = plan.has(Fault::Tiny);
+    BinaryConfig {
+        connection: qq_proto_binary::connection::Config::default(),
+        permit_slice: if is_tiny { 2 } else { 256 },
+        unanswered_max: if is_tiny { 5 } else { 4_096 },
+        unanswered_bytes_max: 8 << 20,
+        consumers_max: 16,
+        prefetch_max: 1_000,
+        // Longer than a run, both.
+        member_timeout_ms: TXN_IDLE_TIMEOUT.as_millis() as u64,
+        lock_timeout_ms: TXN_IDLE_TIMEOUT.as_millis() as u64,
+        queue_spec: crate::sim::setup::lossy(""),
+        authenticate: Arc::new(|_| LoginAnswer::Accepted),
+        seed: plan.seed,
     }
 }
 
@@ -85,6 +110,7 @@ fn broker_config(plan: &Plan) -> BrokerConfig {
         linger: Duration::from_millis(linger_ms),
         limits,
         queues: plan.declared(),
+        auto_create_spec: crate::sim::setup::lossy(""),
         hash_seed: plan.seed,
         ..BrokerConfig::default()
     }
@@ -103,10 +129,10 @@ impl World {
             Ok(recovered) => recovered,
             Err(text) => return self.broken.push(text),
         };
-        if let Err(text) = self.mirror.on_recovered(recovered) {
+        let now = self.broker_now();
+        if let Err(text) = self.mirror.on_recovered(recovered, now.wall_ms) {
             return self.broken.push(text);
         }
-        let now = self.broker_now();
         let mut broker = Broker::new(broker_config(&self.plan));
         for op in ops {
             broker.recover(op);
@@ -181,12 +207,24 @@ impl World {
             ip: None,
         };
         let now = self.broker_now();
+        let face: Box<dyn Face> = if self.is_binary(conn.0) {
+            let config = Arc::clone(&self.binary_config);
+            Box::new(BinaryFace::new(now, peer, conn.0, config))
+        } else {
+            Box::new(AmqpFace::new(now, peer, Arc::clone(&self.face_config)))
+        };
         let tap = Tap {
-            face: AmqpFace::new(now, peer, Arc::clone(&self.face_config)),
+            face,
             conn,
             listener: self.speaker.clone(),
         };
         self.with_node(|node, now| node.connect(now, conn, Box::new(tap)));
+    }
+
+    /// Whether a connection's client speaks the binary protocol.
+    pub(super) fn is_binary(&self, conn: u64) -> bool {
+        let stream = self.streams.get(&conn);
+        stream.is_some_and(|stream| self.clients[stream.client].is_binary())
     }
 
     pub(super) fn end_at_node(&mut self, conn: ConnId) {
@@ -284,9 +322,10 @@ impl World {
             return;
         };
         let waiting = self.streams.iter().find(|(conn, stream)| {
+            let is_binary = self.clients[stream.client].is_binary();
             // A whole frame may be there, which the face did not want before.
-            stream.input.len() >= 8
-                && stream.input.len() >= frame_len(&stream.input)
+            stream.input.len() >= if is_binary { 6 } else { 8 }
+                && stream.input.len() >= frame_len(&stream.input, is_binary)
                 && node.wants_read(ConnId(**conn))
         });
         if let Some((conn, _)) = waiting {
@@ -383,7 +422,11 @@ impl World {
 }
 
 /// Bytes of the frame that begins there.
-fn frame_len(input: &[u8]) -> usize {
+fn frame_len(input: &[u8], is_binary: bool) -> usize {
+    if is_binary {
+        let len: [u8; 4] = input[2..6].try_into().unwrap_or_default();
+        return 6 + u32::from_be_bytes(len) as usize;
+    }
     let size: [u8; 4] = input[..4].try_into().unwrap_or_default();
     if &input[..4] == b"AMQP" {
         8

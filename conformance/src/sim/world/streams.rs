@@ -164,7 +164,9 @@ impl World {
     }
 
     fn trace(&self, bytes: &[u8], conn: u64, what: &str) {
-        if self.plan.is_traced {
+        if self.plan.is_traced && self.is_binary(conn) {
+            println!("{:>12} {conn} {what} {} bytes", self.now, bytes.len());
+        } else if self.plan.is_traced {
             for frame in trace::frames(bytes) {
                 println!("{:>12} {conn} {what} {frame}", self.now);
             }

@@ -18,6 +18,11 @@ const PATTERNS: [&str; 10] = [
 const MODES: [&str; 4] = ["all", "any", "all-with-x", "any-with-x"];
 
 impl World {
+    /// Whether clients send to exchanges.
+    pub(super) fn has_exchanges(&self) -> bool {
+        self.plan.has(Fault::Exchanges) || self.plan.has(Fault::Subscriptions)
+    }
+
     /// The name of an exchange that is there, or may be.
     pub(super) fn pick_exchange(&self, random: &mut Random) -> String {
         let own = self.plan.exchanges.iter().map(|spec| spec.name.as_str());

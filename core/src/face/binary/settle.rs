@@ -11,6 +11,7 @@ use qq_proto_binary::message::{AckRequest, ExtendVisibilityRequest, NackRequest}
 use qq_proto_binary::reply::Reply;
 
 use super::BinaryFace;
+use crate::planted::{Bug, is_planted};
 use crate::vocab::{Command, DeliveryId, Outcome, Port};
 
 /// An ACK or NACK whose success the peer wants to hear.
@@ -124,7 +125,7 @@ impl BinaryFace {
             (0, _) => self.held.latest_of(message_id).map(|id| id..=id),
             // Without a last one it is the first alone; backwards names nothing.
             (_, 0) => Some(first..=first),
-            _ => Some(first..=last),
+            _ => Some(first..=last + u64::from(is_planted(Bug::AckTooWide))),
         }
     }
 
