@@ -355,9 +355,12 @@ mod tests {
     fn the_document_and_the_routes_are_the_same() {
         let document: serde_json::Value = serde_json::from_str(OPENAPI).expect("JSON");
         let mut described = BTreeSet::new();
+        let mut ids = BTreeSet::new();
         for (path, methods) in document["paths"].as_object().expect("paths") {
             for (method, operation) in methods.as_object().expect("methods") {
                 described.insert((method.to_uppercase(), path.clone()));
+                let id = operation["operationId"].as_str().expect("a name");
+                assert!(ids.insert(id.to_owned()), "two operations are called {id}");
                 let Found::Route(route, _) = find(&method.to_uppercase(), path) else {
                     continue;
                 };
