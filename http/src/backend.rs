@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use qq_core::admin::{Reply, Request};
+use qq_core::admin::{Histogram, Reply, Request};
 use qq_core::broker::QueueSpec;
 use serde_json::Value;
 
@@ -65,6 +65,21 @@ pub struct NodeInfo {
     pub is_login_required: bool,
 }
 
+/// What a store with a disk did since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreNumbers {
+    /// Commits that made something safe, each with its sync.
+    pub commits: Histogram,
+    /// Reads of bodies.
+    pub fetches: Histogram,
+    /// Commits and reads that failed.
+    pub failures: u64,
+    /// Bytes of all its files now.
+    pub file_bytes: u64,
+    /// Bytes of its write-ahead log among them.
+    pub journal_bytes: u64,
+}
+
 /// A file of the dashboard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
@@ -88,6 +103,10 @@ pub trait Backend: Send + Sync {
     fn admit(&self, credentials: &Credentials, peer: IpAddr) -> Entry;
     /// Bytes of memory that the process holds, and its threads.
     fn process(&self) -> (u64, u64);
+    /// Connections that a limit kept out, since the start.
+    fn kept_out(&self) -> u64;
+    /// What the store did; none when it has no disk.
+    fn store(&self) -> Option<StoreNumbers>;
     /// A file of the dashboard by its path; `known` is the tag of the one that the browser has.
     fn page(&self, path: &str, known: Option<&str>) -> Option<Page>;
 }

@@ -27,7 +27,7 @@ mod server;
 mod target;
 mod websocket;
 
-pub use backend::{Backend, Credentials, Entry, NodeInfo, Page};
+pub use backend::{Backend, Credentials, Entry, NodeInfo, Page, StoreNumbers};
 pub use guard::{Guard, GuardEvent, Head, Limits};
 pub use server::{Server, Settings};
 pub use target::is_metrics_path;

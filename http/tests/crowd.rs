@@ -12,7 +12,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use qq_core::admin::{Reply, Request};
-use qq_http::{Backend, Credentials, Entry, NodeInfo, Page, Server, Settings};
+use qq_http::{Backend, Credentials, Entry, NodeInfo, Page, Server, Settings, StoreNumbers};
 
 /// Longer than anything here may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -39,6 +39,14 @@ impl Backend for Nobody {
 
     fn process(&self) -> (u64, u64) {
         (0, 0)
+    }
+
+    fn kept_out(&self) -> u64 {
+        0
+    }
+
+    fn store(&self) -> Option<StoreNumbers> {
+        None
     }
 
     fn page(&self, _path: &str, _known: Option<&str>) -> Option<Page> {

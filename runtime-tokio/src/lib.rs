@@ -19,5 +19,7 @@ mod run;
 mod sleep;
 mod socket;
 
-pub use qq_runtime::{Clock, Config, Listener, Operators, Recovered, RuntimeError, Shutdown};
+pub use qq_runtime::{
+    Clock, Config, Listener, Meter, Operators, Recovered, RuntimeError, Shutdown, metered,
+};
 pub use run::run;

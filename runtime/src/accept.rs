@@ -105,6 +105,7 @@ impl<A: Acceptor, H: Host, T: Sleep> AcceptLoop<A, H, T> {
                 return;
             }
             Admitted::Refused(limit) => {
+                self.shared.operators.note_kept_out();
                 return self.say(now, &format!("{address} refused: {limit}"));
             }
         };

@@ -1,6 +1,7 @@
 //! Requests of operators to the broker, from threads that may wait: the same for every runtime.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub struct Operators {
     state: Mutex<State>,
     /// A broker came or went.
     changed: Condvar,
+    /// Connections that a limit kept out, since the start.
+    kept_out: AtomicU64,
 }
 
 #[derive(Default)]
@@ -63,6 +66,16 @@ impl Operators {
                 RecvTimeoutError::Disconnected => Unanswered::Down,
             }
         })
+    }
+
+    /// Connections that a limit kept out, since the start.
+    pub fn kept_out(&self) -> u64 {
+        self.kept_out.load(Ordering::Relaxed)
+    }
+
+    /// A limit kept a connection out.
+    pub(crate) fn note_kept_out(&self) {
+        self.kept_out.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A broker runs behind this inbox from now on.

@@ -1,6 +1,7 @@
 //! Management over HTTP: what the API needs of the daemon.
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -8,12 +9,12 @@ use qq_core::admin::{Reply, Request};
 use qq_core::broker::Now;
 use qq_core::face::binary::TOKEN;
 use qq_core::face::{Login, LoginAnswer, PeerInfo};
-use qq_http::{Backend, Credentials, Entry, NodeInfo, Page, Server, Settings};
+use qq_http::{Backend, Credentials, Entry, NodeInfo, Page, Server, Settings, StoreNumbers};
 use serde_json::Value;
 
 use crate::config::Config;
 use crate::login::{Door, SharedTokens, SharedUsers};
-use crate::runtime::{self, Operators};
+use crate::runtime::{self, Meter, Operators};
 use crate::{listen, memory};
 
 /// How long the broker may take for one request: long enough to purge or move millions of messages.
@@ -83,6 +84,8 @@ pub(crate) struct Front {
     tokens: SharedTokens,
     begin: Instant,
     metrics_path: Option<String>,
+    /// Of the store, when it has a disk, and its folder.
+    disk: Option<(Meter, PathBuf)>,
 }
 
 impl Front {
@@ -90,7 +93,7 @@ impl Front {
         config: &Config,
         users: &SharedUsers,
         doors: Doors,
-        store: &str,
+        (store, meter): (&str, Option<Meter>),
         operators: Arc<Operators>,
     ) -> Self {
         let mut printed = config.clone();
@@ -116,6 +119,7 @@ impl Front {
             door: Door::new(config, users),
             tokens: doors.tokens,
             begin: Instant::now(),
+            disk: meter.map(|meter| (meter, config.store_dir())),
             metrics_path: management
                 .prometheus_enabled
                 .then(|| management.prometheus_path.0.clone().unwrap_or_default()),
@@ -214,6 +218,23 @@ impl Backend for Front {
         memory::of_process()
     }
 
+    fn kept_out(&self) -> u64 {
+        self.operators.kept_out()
+    }
+
+    fn store(&self) -> Option<StoreNumbers> {
+        let (meter, folder) = self.disk.as_ref()?;
+        let times = meter.times();
+        let (file_bytes, journal_bytes) = bytes_of(folder);
+        Some(StoreNumbers {
+            commits: times.commits,
+            fetches: times.fetches,
+            failures: times.failures,
+            file_bytes,
+            journal_bytes,
+        })
+    }
+
     fn page(&self, path: &str, known: Option<&str>) -> Option<Page> {
         let page = qq_dashboard::serve(path, known)?;
         let headers = page.headers.into_iter();
@@ -225,4 +246,21 @@ impl Backend for Front {
             body: page.body.to_vec(),
         })
     }
+}
+
+/// Bytes of the files of a store, and how many of them are the write-ahead log.
+fn bytes_of(folder: &Path) -> (u64, u64) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return (0, 0);
+    };
+    let (mut all, mut journal) = (0, 0);
+    for entry in entries.flatten() {
+        // What goes away meanwhile takes no room.
+        let len = entry.metadata().map_or(0, |about| about.len());
+        all += len;
+        if entry.file_name().to_string_lossy().ends_with("-wal") {
+            journal += len;
+        }
+    }
+    (all, journal)
 }

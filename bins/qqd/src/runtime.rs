@@ -2,12 +2,12 @@
 
 #[cfg(feature = "runtime-tokio")]
 pub(crate) use qq_runtime_tokio::{
-    Clock, Config, Listener, Operators, Recovered, RuntimeError, Shutdown, run,
+    Clock, Config, Listener, Meter, Operators, Recovered, RuntimeError, Shutdown, metered, run,
 };
 
 #[cfg(all(feature = "runtime-smol", not(feature = "runtime-tokio")))]
 pub(crate) use qq_runtime_smol::{
-    Clock, Config, Listener, Operators, Recovered, RuntimeError, Shutdown, run,
+    Clock, Config, Listener, Meter, Operators, Recovered, RuntimeError, Shutdown, metered, run,
 };
 
 #[cfg(not(any(feature = "runtime-tokio", feature = "runtime-smol")))]

@@ -16,7 +16,7 @@ use crate::face::amqp_factory;
 use crate::http;
 use crate::logging::{self, Log};
 use crate::login::{SharedTokens, SharedUsers, Tokens, Users};
-use crate::runtime::{self, Clock, Listener, Recovered, Shutdown};
+use crate::runtime::{self, Clock, Listener, Meter, Recovered, Shutdown};
 use crate::{EXIT_FAILED, EXIT_USAGE, Given, complain, files, listen, read, signals, storage};
 
 /// How long settlements that nobody waits for are collected for one sync: some syncs of a slow disk.
@@ -123,7 +123,8 @@ pub(crate) fn serve(given: Given, config: &Config, users: Users) -> ExitCode {
             factory: binary_factory(config, tokens, random()),
         }));
     let operators = Arc::clone(&runtime_config.operators);
-    let front = http::Front::new(config, &users, doors, &recovered.place, operators);
+    let stored = (recovered.place.as_str(), recovered.meter.clone());
+    let front = http::Front::new(config, &users, doors, stored, operators);
     let server = management.and_then(|socket| front.serve(socket));
     let ended = runtime::run(runtime_config, recovered.broker, shutdown, clock);
     if let Some(server) = server {
@@ -153,6 +154,8 @@ struct Stored {
     broker: Recovered,
     place: String,
     warning: Option<&'static str>,
+    /// What its disk costs, when it has one.
+    meter: Option<Meter>,
 }
 
 /// Opens the store and replays it. What is wrong is one line on standard error and, when the log is elsewhere, in the log.
@@ -189,11 +192,13 @@ fn recover(
         broker_config.linger = LINGER;
     }
     broker_config.paging = opened.paging;
-    match Recovered::new(Broker::new(broker_config), opened.store, clock) {
+    let (store, meter) = runtime::metered(opened.store);
+    match Recovered::new(Broker::new(broker_config), store, clock) {
         Ok(broker) => Ok(Stored {
             broker,
             place: opened.place,
             warning: opened.warning,
+            meter,
         }),
         Err(error) => fail(error, EXIT_FAILED),
     }

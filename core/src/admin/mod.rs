@@ -6,6 +6,7 @@
 
 mod about;
 mod definitions;
+mod histogram;
 mod reply;
 mod request;
 mod rows;
@@ -14,11 +15,12 @@ mod status;
 
 pub use about::{ConnAbout, ConnReport, LinkReport, SessionReport};
 pub use definitions::{Counted, Definitions, Imported};
+pub use histogram::{BOUNDS_US, Histogram};
 pub use reply::Reply;
 pub use request::{BindingFilter, PEEK_MAX, PublishTo, Request};
 pub use rows::{
     Alarm, ConnDetail, ConnRow, ExchangeRow, LinkRole, LinkRow, NodeStats, Page, Peeked,
-    QueueDetail, QueueRow, Totals, Why,
+    QueueDetail, QueueRow, Refusals, Totals, Why,
 };
 pub use settings::{BadSetting, exchange_spec, field_of, queue_spec, stream_spec, word_of};
 pub use status::status_of;

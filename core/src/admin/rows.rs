@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Serialize, Serializer};
 
-use super::{ConnAbout, SessionReport};
+use super::{ConnAbout, Histogram, SessionReport};
 use crate::broker::QueueSpec;
 use crate::route::ExchangeSpec;
 use crate::vocab::{ConnId, Message, NodeKind, Port};
@@ -42,6 +42,12 @@ pub struct Totals {
     pub refused: u64,
     /// Publishes that were recognised as duplicates.
     pub duplicates: u64,
+    /// Calls that came to the queue.
+    #[serde(skip)]
+    pub calls: u64,
+    /// Calls that had no answer in time.
+    #[serde(skip)]
+    pub call_timeouts: u64,
 }
 
 impl Totals {
@@ -63,6 +69,8 @@ impl Totals {
         self.dropped += other.dropped;
         self.refused += other.refused;
         self.duplicates += other.duplicates;
+        self.calls += other.calls;
+        self.call_timeouts += other.call_timeouts;
     }
 }
 
@@ -87,6 +95,11 @@ pub struct QueueRow {
     pub is_damaged: bool,
     /// It belongs to a link or connection and goes with it.
     pub is_temporary: bool,
+    /// When its oldest message came, at the earliest: wall clock, milliseconds since the Unix epoch. None: it is empty, or
+    /// that is not known.
+    pub oldest_at_ms: Option<i64>,
+    /// How long its publishers waited until their messages were safe.
+    pub latency: Histogram,
     /// Since the start.
     pub totals: Totals,
 }
@@ -354,6 +367,21 @@ pub struct Alarm {
     pub text: String,
 }
 
+/// What was refused since the start, by the limit that was reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Publishes to queues that were full.
+    pub queue_full: u64,
+    /// Publishes for which there was no memory.
+    pub memory: u64,
+    /// Durable publishes for which there was no room on the disk.
+    pub disk: u64,
+    /// Publishes whose keys would have been too many to know.
+    pub dedup_keys: u64,
+    /// Queues that would have been too many.
+    pub queues: u64,
+}
+
 /// The node in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeStats {
@@ -395,4 +423,10 @@ pub struct NodeStats {
     pub batches: u64,
     /// Changes in them.
     pub batched_ops: u64,
+    /// Open sessions, where the protocol has them.
+    pub sessions: u64,
+    /// Deliveries that consumers have granted and not had.
+    pub permits: u64,
+    /// By limit, since the start.
+    pub refusals: Refusals,
 }

@@ -44,6 +44,8 @@ pub(super) struct Conn {
     pub(super) is_pressed: bool,
     /// Streams that keep a position for it under a name of its own, and that name.
     pub(super) own_offsets: BTreeMap<(usize, QueueId), String>,
+    /// Open sessions, as it says.
+    pub(super) sessions: u32,
 }
 
 impl Conn {
@@ -59,6 +61,7 @@ impl Conn {
             storers: 0,
             is_pressed: false,
             own_offsets: BTreeMap::new(),
+            sessions: 0,
         }
     }
 
@@ -133,6 +136,12 @@ impl Conns {
 
     pub(super) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Sessions of all of them.
+    pub(super) fn sessions(&self) -> u64 {
+        let open = self.slots.iter();
+        open.map(|(_, conn)| u64::from(conn.sessions)).sum()
     }
 
     /// A bound of all slots.

@@ -1,7 +1,7 @@
 //! Numbers for people and tests: read-only, cheap, exact.
 
 use super::Broker;
-use crate::admin::Totals;
+use crate::admin::{Refusals, Totals};
 use crate::queue::Queue;
 
 /// What happened since the start.
@@ -16,6 +16,7 @@ pub(super) struct Tally {
     pub(super) dropped: u64,
     pub(super) dead_lettered: u64,
     pub(super) overdue: u64,
+    pub(super) refusals: Refusals,
 }
 
 /// The broker at one moment.

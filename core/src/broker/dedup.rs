@@ -53,6 +53,7 @@ impl Broker {
             }
         }
         if self.dedup_keys + *ahead >= self.config.limits.dedup_keys_max {
+            self.tally.refusals.dedup_keys += 1;
             return Err(Verdict::Rejected(Reason::LimitExceeded));
         }
         *ahead += 1;

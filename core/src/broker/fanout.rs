@@ -44,6 +44,12 @@ impl Broker {
         let taken = match self.decide_all(&queues, message) {
             Ok(()) => Ok(self.apply_all(now, at, &queues, message)),
             Err(Refused { verdict, by }) => {
+                let refusals = &mut self.tally.refusals;
+                match by {
+                    Some(_) => refusals.queue_full += 1,
+                    None if verdict == Verdict::Rejected(Reason::DiskFull) => refusals.disk += 1,
+                    None => refusals.memory += 1,
+                }
                 if let Some(slot) = by {
                     self.queues[slot].totals.refused += 1;
                     let is_durable = self.queues[slot].keeps(&message.envelope);
@@ -138,6 +144,13 @@ impl Broker {
             }
             if let Some(key) = entry.dedup_id() {
                 self.record_key(now, to.slot, key, is_durable);
+            }
+            let batch = self.gate.open_batch();
+            let latency = &mut self.queues[to.slot].latency;
+            if is_durable {
+                latency.begin(batch, now.mono);
+            } else {
+                latency.at_once();
             }
             places.extend(self.place(at, to.slot, cost, entry));
         }

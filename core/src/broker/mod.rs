@@ -64,7 +64,7 @@ use crate::queue::{Clock, Queue};
 use crate::route::{Exchanges, QueueRef, TableLimits};
 use crate::schema::Registry;
 use crate::store::StoreEvent;
-use crate::vocab::{Command, ConnId, LinkKey, Notice, QueueId, Reason, Refusal};
+use crate::vocab::{Command, ConnId, LinkKey, Note, Notice, QueueId, Reason, Refusal};
 use admin::{Asked, Asker, Jobs};
 use conn::{Conn, Conns};
 use counters::Tally;
@@ -290,6 +290,7 @@ impl Broker {
                 Command::Relock { port, lock } => self.relock(slot, port, lock),
                 Command::Ask { id, ask } => self.ask(now, slot, id, *ask),
                 Command::Describe { about } => self.conns.conn_mut(slot).about = Some(about),
+                Command::Note(note) => self.on_note(slot, note),
                 Command::Reported { ticket, report } => self.on_report(conn, ticket, *report),
                 Command::Manage { ticket, request } => {
                     self.manage(now, Asker::Conn(slot, conn, ticket), *request);
@@ -301,11 +302,28 @@ impl Broker {
         }
     }
 
+    fn on_note(&mut self, conn: usize, note: Note) {
+        let (queue, is_late) = match note {
+            Note::Sessions(open) => {
+                self.conns.conn_mut(conn).sessions = open;
+                return;
+            }
+            Note::Called(queue) => (queue, false),
+            Note::CallLate(queue) => (queue, true),
+        };
+        if let Some(slot) = self.queue_names.get(queue.as_str()) {
+            let totals = &mut self.queues[*slot].totals;
+            totals.calls += u64::from(!is_late);
+            totals.call_timeouts += u64::from(is_late);
+        }
+    }
+
     fn on_store(&mut self, now: Now, event: StoreEvent) {
         match event {
             StoreEvent::Persisted { upto } => {
                 for (slot, queue) in self.gate.open_upto(upto, &mut self.conns) {
                     if self.is_queue(slot, queue) {
+                        self.queues[slot].latency.end(upto, now.mono);
                         self.mark_dirty(slot);
                     }
                 }

@@ -121,6 +121,7 @@ impl Broker {
         let cost = message.cost();
         if self.bytes.saturating_add(cost) > self.config.limits.memory_max_bytes {
             self.queues[slot].totals.refused += 1;
+            self.tally.refusals.memory += 1;
             return Err(Verdict::Rejected(Reason::LimitExceeded));
         }
         let queue = &mut self.queues[slot];
@@ -131,6 +132,7 @@ impl Broker {
         let mut entry = queue.entry(message, expires_ms, is_durable);
         if !is_taken {
             queue.totals.refused += 1;
+            self.tally.refusals.queue_full += 1;
             self.bury_refused(at, slot, &entry);
             return Err(self.full(slot));
         }
@@ -142,6 +144,7 @@ impl Broker {
         }
         if is_durable && self.is_disk_short {
             queue.totals.refused += 1;
+            self.tally.refusals.disk += 1;
             return Err(Verdict::Rejected(Reason::DiskFull));
         }
         if let Some(key) = entry.dedup_id() {
@@ -159,6 +162,9 @@ impl Broker {
                 entry.batch = batch;
             }
             self.wake(slot);
+            self.queues[slot].latency.begin(batch, now.mono);
+        } else {
+            queue.latency.at_once();
         }
         self.queues[slot].totals.published += 1;
         self.push_entry(at, slot, cost, entry);
@@ -227,6 +233,9 @@ impl Broker {
         if !queue.is_dirty {
             queue.is_dirty = true;
             self.dirty.push(slot);
+            // Once in a turn is enough for what people read.
+            let first = queue.backlog.live_from(0).unwrap_or(seq);
+            queue.ages.note(seq, at.wall_ms, first);
         }
         if queue.backlog.expiry_ms() < queue.armed_ms {
             self.arm(slot);

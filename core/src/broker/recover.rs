@@ -124,6 +124,7 @@ impl Broker {
                 );
                 continue;
             }
+            queue.ages.note(seq.0, stored.arrived_at_ms, 0);
             if queue.is_stream() {
                 queue.marks.note(seq.0, stored.arrived_at_ms);
             }

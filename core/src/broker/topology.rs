@@ -261,6 +261,7 @@ impl Broker {
         owner: Option<ConnId>,
     ) -> Result<usize, Refusal> {
         if self.queues.len() >= self.config.limits.queues_max {
+            self.tally.refusals.queues += 1;
             let text = format!(
                 "there are {} queues, as many as limits allow; delete some or raise queues_max",
                 self.queues.len()

@@ -1,5 +1,6 @@
 //! Queues: an index of messages, the consumers that compete for them, and nothing of any protocol.
 
+mod ages;
 mod aside;
 mod backlog;
 mod chunks;
@@ -9,6 +10,7 @@ mod dedup;
 mod entry;
 mod expiry;
 mod keys;
+mod latency;
 mod log;
 mod pick;
 mod window;
@@ -16,6 +18,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+use ages::Ages;
 pub(crate) use aside::Why;
 pub(crate) use backlog::{Backlog, Browsed, View};
 pub(crate) use chunks::Chunks;
@@ -23,6 +26,7 @@ pub(crate) use cold::Arrival;
 pub(crate) use dedup::Dedup;
 pub(crate) use entry::{Clock, Entry, Extra, NEVER_MS};
 pub(crate) use keys::OrderKeys;
+use latency::Latency;
 use log::Marks;
 pub(crate) use window::{Missing, Share, Span};
 
@@ -107,6 +111,8 @@ pub(crate) struct Queue {
     pub(crate) doomed_span: Option<Span>,
     /// Since the start.
     pub(crate) totals: Totals,
+    pub(crate) latency: Latency,
+    pub(crate) ages: Ages,
     /// The queues of its consumer groups.
     pub(crate) groups: Vec<QueueRef>,
     /// Only of streams: when what arrived.
@@ -172,6 +178,8 @@ impl Queue {
             doomed: BTreeMap::new(),
             doomed_span: None,
             totals: Totals::default(),
+            latency: Latency::default(),
+            ages: Ages::default(),
             groups: Vec::new(),
             marks: Marks::default(),
             offsets: BTreeMap::new(),

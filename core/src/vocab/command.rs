@@ -117,6 +117,17 @@ pub enum Outcome {
     Lost,
 }
 
+/// What a connection tells so that it is counted; nothing else follows from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// So many sessions are open now.
+    Sessions(u32),
+    /// A call came to a queue.
+    Called(String),
+    /// A call to a queue had no answer in time.
+    CallLate(String),
+}
+
 /// One request of a face. Commands of one connection are executed in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
@@ -193,6 +204,8 @@ pub enum Command {
         /// For operators.
         about: Box<ConnAbout>,
     },
+    /// Something for the numbers.
+    Note(Note),
     /// The answer to [`super::Notice::Report`].
     Reported {
         /// The broker's number for the question.

@@ -18,7 +18,7 @@ mod stream;
 pub use address::{Address, LifetimePolicy, NodeKind};
 pub use ask::{Answer, Ask, AskId, QueueNumbers};
 pub use command::{
-    Command, ConsumerSpec, ExpiryPolicy, LinkKey, Outcome, ProducerSpec, SubscriptionSpec,
+    Command, ConsumerSpec, ExpiryPolicy, LinkKey, Note, Outcome, ProducerSpec, SubscriptionSpec,
     TerminusDurability,
 };
 pub use death::{Cause, DEATHS_MAX, Death, Deaths};

@@ -105,6 +105,7 @@ impl Reference {
             Command::Ask { .. }
             | Command::Describe { .. }
             | Command::Reported { .. }
+            | Command::Note(_)
             | Command::Manage { .. } => {}
             Command::Close { port, lost, forget } => self.end(now, (conn, port), lost, forget),
         }

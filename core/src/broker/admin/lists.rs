@@ -26,6 +26,11 @@ impl Queue {
                 || self.spec.exclusive
                 || self.spec.auto_delete
                 || self.spec.name.starts_with('_'),
+            oldest_at_ms: self
+                .backlog
+                .live_from(0)
+                .and_then(|seq| self.ages.since(seq)),
+            latency: self.latency.histogram(),
             totals: self.totals,
         }
     }
@@ -107,7 +112,13 @@ impl Broker {
         Page { items, next: None }
     }
 
-    pub(super) fn node_stats(&self) -> NodeStats {
+    fn permits(&self) -> u64 {
+        let open = self.consumers.iter();
+        open.map(|(_, consumer)| consumer.limit.saturating_sub(consumer.sent))
+            .fold(0, u64::saturating_add)
+    }
+
+    pub(crate) fn node_stats(&self) -> NodeStats {
         let mut totals = self.tally.gone;
         let (mut messages, mut paged, mut fetches) = (0, 0, 0);
         let mut alarms = Vec::new();
@@ -155,6 +166,9 @@ impl Broker {
             unroutable: self.tally.unroutable,
             batches: self.gate.batches(),
             batched_ops: self.gate.sealed_ops(),
+            sessions: self.conns.sessions(),
+            permits: self.permits(),
+            refusals: self.tally.refusals,
         }
     }
 }

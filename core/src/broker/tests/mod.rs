@@ -22,6 +22,7 @@ mod links;
 mod locks;
 mod manage;
 mod model;
+mod numbers;
 mod order;
 mod outcomes;
 mod paged_browse;

@@ -35,7 +35,7 @@ use qq_proto_amqp::types::Symbol;
 use super::{Authenticate, Face, Login, LoginAnswer, LoginStep, PeerInfo};
 use crate::broker::{Now, QueueSpec};
 use crate::planted::{Bug, is_planted};
-use crate::vocab::{Command, DeliveryId, Notice, Outcome, Port, Reason, Refusal};
+use crate::vocab::{Command, DeliveryId, Note, Notice, Outcome, Port, Reason, Refusal};
 use deliver::Head;
 use ports::{PortState, Ports};
 
@@ -82,6 +82,8 @@ pub struct AmqpFace {
     thirsty: Vec<Port>,
     unanswered: usize,
     unanswered_bytes: usize,
+    /// Open sessions.
+    sessions: u32,
     is_pressed: bool,
     is_authenticated: bool,
     /// Mechanism of a login that takes several steps, and who decides about the next.
@@ -110,6 +112,7 @@ impl AmqpFace {
             thirsty: Vec::new(),
             unanswered: 0,
             unanswered_bytes: 0,
+            sessions: 0,
             is_pressed: false,
             is_authenticated: false,
             login_step: None,
@@ -168,12 +171,15 @@ impl AmqpFace {
                     error.map(|error| error.condition)
                 );
             }
-            Event::SessionBegun(_)
-            | Event::SessionEnded { .. }
-            | Event::LinkAccepted { .. }
-            | Event::SaslChallenge { .. }
-            | Event::SaslDone { .. } => {}
+            Event::SessionBegun(_) => self.note_sessions(self.sessions.saturating_add(1)),
+            Event::SessionEnded { .. } => self.note_sessions(self.sessions.saturating_sub(1)),
+            Event::LinkAccepted { .. } | Event::SaslChallenge { .. } | Event::SaslDone { .. } => {}
         }
+    }
+
+    fn note_sessions(&mut self, open: u32) {
+        self.sessions = open;
+        self.commands.push(Command::Note(Note::Sessions(open)));
     }
 
     /// Asks who decides, which is the configuration's hook at first and then whoever that names.

@@ -21,7 +21,7 @@ use crate::face::mapping::{CORRELATION_ID, REPLY_TO};
 use crate::schema::Rule;
 use crate::vocab::{
     Address, Command, ConsumerSpec, Delivered, Envelope, Format, LifetimePolicy, LockSpec, Message,
-    Outcome, Port, Refusal, StreamRead, SubscriptionSpec,
+    Note, Outcome, Port, Refusal, StreamRead, SubscriptionSpec,
 };
 
 /// What a time-out of 0 means.
@@ -217,6 +217,8 @@ impl BinaryFace {
             return;
         };
         let queue = waiting.queue.clone();
+        self.commands
+            .push(Command::Note(Note::Called(queue.clone())));
         let rule = self.rule_of(&queue);
         if let Some(waiting) = self.calls.waiting.get_mut(correlation) {
             waiting.rule = rule;
@@ -234,6 +236,10 @@ impl BinaryFace {
         while let Some((due, correlation)) = self.calls.by_due.first().cloned()
             && due <= now.mono
         {
+            if let Some(waiting) = self.calls.waiting.get(&correlation) {
+                let note = Note::CallLate(waiting.queue.clone());
+                self.commands.push(Command::Note(note));
+            }
             self.refuse_call(&correlation, ErrorCode::CallTimeout, text::CALL_TIMEOUT);
         }
     }

@@ -41,4 +41,10 @@ fn a_connection_tells_its_sessions_its_links_and_why_they_wait() {
     let told = detail(&mut bench, conn);
     assert_eq!(told.links[0].credit, Some(7));
     assert_eq!(codes(&told), ["no-message"]);
+
+    assert_eq!(bench.node.broker().node_stats().sessions, 1);
+    let machine = &mut bench.clients[client].machine;
+    machine.end(session, None).expect("open");
+    bench.settle();
+    assert_eq!(bench.node.broker().node_stats().sessions, 0);
 }

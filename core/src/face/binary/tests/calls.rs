@@ -78,6 +78,8 @@ fn a_call_without_an_answer_ends_and_leaves_nothing_behind() {
         .queue_counters("rpc")
         .map(|q| q.messages);
     assert_eq!(waiting, Some(0));
+    let totals = bench.node.broker().node_stats().totals;
+    assert_eq!((totals.calls, totals.call_timeouts), (2, 2));
 }
 
 #[test]
