@@ -65,6 +65,15 @@ pub struct NodeInfo {
     pub is_login_required: bool,
 }
 
+/// A token that lets in, without the token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenInfo {
+    /// What it is called, where that is written.
+    pub name: Option<String>,
+    /// Its line in the file of tokens; none: it came with the start of the program.
+    pub line: Option<usize>,
+}
+
 /// What a store with a disk did since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreNumbers {
@@ -99,6 +108,8 @@ pub trait Backend: Send + Sync {
     fn node(&self) -> &NodeInfo;
     /// Names of users that may log in.
     fn users(&self) -> Vec<String>;
+    /// Tokens that let in, in the order of their file.
+    fn tokens(&self) -> Vec<TokenInfo>;
     /// Whether a request from that address is let in.
     fn admit(&self, credentials: &Credentials, peer: IpAddr) -> Entry;
     /// Bytes of memory that the process holds, and its threads.

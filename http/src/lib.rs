@@ -27,7 +27,7 @@ mod server;
 mod target;
 mod websocket;
 
-pub use backend::{Backend, Credentials, Entry, NodeInfo, Page, StoreNumbers};
+pub use backend::{Backend, Credentials, Entry, NodeInfo, Page, StoreNumbers, TokenInfo};
 pub use guard::{Guard, GuardEvent, Head, Limits};
 pub use server::{Server, Settings};
 pub use target::is_metrics_path;

@@ -65,6 +65,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route("GET", "/api/v1/limits", NONE, api::node::limits),
     route("GET", "/api/v1/cluster", NONE, api::node::cluster),
     route("GET", "/api/v1/users", NONE, api::node::users),
+    route("GET", "/api/v1/tokens", NONE, api::node::tokens),
     route("GET", "/api/v1/queues", SORTED, api::queues::list),
     route("GET", "/api/v1/queues/{name}", NONE, api::queues::one),
     route("PUT", "/api/v1/queues/{name}", NONE, api::queues::declare),
@@ -187,6 +188,12 @@ pub(crate) const ROUTES: &[Route] = &[
         "/api/v1/connections/{id}",
         &["reason"],
         api::conns::close,
+    ),
+    route(
+        "GET",
+        "/api/v1/sessions",
+        &["connection", "offset", "limit"],
+        api::conns::sessions,
     ),
     route(
         "GET",

@@ -12,7 +12,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use qq_core::admin::{Reply, Request};
-use qq_http::{Backend, Credentials, Entry, NodeInfo, Page, Server, Settings, StoreNumbers};
+use qq_http::{
+    Backend, Credentials, Entry, NodeInfo, Page, Server, Settings, StoreNumbers, TokenInfo,
+};
 
 /// Longer than anything here may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,6 +32,10 @@ impl Backend for Nobody {
     }
 
     fn users(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn tokens(&self) -> Vec<TokenInfo> {
         Vec::new()
     }
 

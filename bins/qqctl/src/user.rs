@@ -3,12 +3,17 @@
 use argh::{ArgsInfo, FromArgs};
 
 use crate::failure::Failure;
-use crate::output::{Column, Text};
+use crate::output::{Column, Number, Text};
 use crate::top::Context;
 
 const COLUMNS: &[Column] = &[Column::new("NAME", "name", Text)];
 
-/// Users that may log in.
+const TOKEN_COLUMNS: &[Column] = &[
+    Column::new("NAME", "name", Text),
+    Column::new("LINE", "line", Number),
+];
+
+/// Users and tokens that may log in.
 #[derive(FromArgs, ArgsInfo)]
 #[argh(subcommand, name = "user", help_triggers("--help"))]
 pub(crate) struct Args {
@@ -20,6 +25,7 @@ pub(crate) struct Args {
 #[argh(subcommand)]
 enum Command {
     List(List),
+    Tokens(Tokens),
 }
 
 /// List users. To change them, edit the users file and send the daemon SIGHUP.
@@ -27,11 +33,17 @@ enum Command {
 #[argh(subcommand, name = "list", help_triggers("--help"))]
 struct List {}
 
+/// List tokens by name and line, without the tokens. To change them, edit the tokens file and send the daemon SIGHUP.
+#[derive(FromArgs, ArgsInfo)]
+#[argh(subcommand, name = "tokens", help_triggers("--help"))]
+struct Tokens {}
+
 impl Args {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        let Command::List(List {}) = self.command;
-        context
-            .output
-            .list(&context.client.get("/api/v1/users")?, COLUMNS)
+        let (path, columns) = match self.command {
+            Command::List(List {}) => ("/api/v1/users", COLUMNS),
+            Command::Tokens(Tokens {}) => ("/api/v1/tokens", TOKEN_COLUMNS),
+        };
+        context.output.list(&context.client.get(path)?, columns)
     }
 }

@@ -217,6 +217,7 @@ const LISTS: &[Line] = &[
         "/api/v1/links?queue=orders",
     ),
     (&["user", "list"], "GET", "/api/v1/users"),
+    (&["user", "tokens"], "GET", "/api/v1/tokens"),
     (&["broker", "alarms"], "GET", "/api/v1/alarms"),
 ];
 

@@ -9,7 +9,9 @@ use qq_core::admin::{Reply, Request};
 use qq_core::broker::Now;
 use qq_core::face::binary::TOKEN;
 use qq_core::face::{Login, LoginAnswer, PeerInfo};
-use qq_http::{Backend, Credentials, Entry, NodeInfo, Page, Server, Settings, StoreNumbers};
+use qq_http::{
+    Backend, Credentials, Entry, NodeInfo, Page, Server, Settings, StoreNumbers, TokenInfo,
+};
 use serde_json::Value;
 
 use crate::config::Config;
@@ -193,6 +195,11 @@ impl Backend for Front {
     fn users(&self) -> Vec<String> {
         let users = self.users.read().unwrap_or_else(PoisonError::into_inner);
         users.names().map(str::to_owned).collect()
+    }
+
+    fn tokens(&self) -> Vec<TokenInfo> {
+        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        tokens.infos().collect()
     }
 
     fn admit(&self, credentials: &Credentials, peer: IpAddr) -> Entry {

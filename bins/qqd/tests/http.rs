@@ -261,7 +261,7 @@ fn dead_letters_and_exchanges_are_managed() {
 fn who_has_no_login_gets_nothing_but_health() {
     let scratch = Scratch::new("http-login");
     let users = scratch.file("users", "ann:s3cret\n");
-    let tokens = scratch.file("tokens", "t0ken\n");
+    let tokens = scratch.file("tokens", "# name: scraper\nt0ken\n");
     let toml = format!(
         "[auth]\nusers_file = {users:?}\ntokens_file = {tokens:?}\n[limits]\nlogin_delay_min = \"0s\"\nlogin_delay_max = \"0s\"\n"
     );
@@ -281,6 +281,11 @@ fn who_has_no_login_gets_nothing_but_health() {
         api.headers = format!("Authorization: {header}\r\n");
         assert_eq!(api.call("GET", "/api/v1/stats", "").0, status, "{header}");
     }
+    api.headers = "Authorization: Bearer t0ken\r\n".to_owned();
+    let (_, users) = api.json("GET", "/api/v1/users", &NULL);
+    assert_eq!(users, json!([{"name": "ann"}]));
+    let (_, tokens) = api.json("GET", "/api/v1/tokens", &NULL);
+    assert_eq!(tokens, json!([{"name": "scraper", "line": 2}]));
 }
 
 #[test]
@@ -529,6 +534,7 @@ fn what_is_missing_is_named_by_the_path_that_asked() {
         ("DELETE", "/api/v1/schemas/x", "schema not found"),
         ("GET", "/api/v1/exchanges/x", "not found"),
         ("GET", "/api/v1/links/1-1", "not found"),
+        ("GET", "/api/v1/sessions?connection=9", "not found"),
         ("GET", "/api/v1/x", "not found"),
     ] {
         let (status, problem) = api.json(method, path, &NULL);
@@ -538,6 +544,8 @@ fn what_is_missing_is_named_by_the_path_that_asked() {
             "{method} {path}"
         );
     }
+    let (status, problem) = api.json("GET", "/api/v1/sessions", &NULL);
+    assert_eq!((status, &problem["field"]), (400, &json!("connection")));
 }
 
 #[test]

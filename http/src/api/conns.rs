@@ -105,12 +105,26 @@ fn link_of(text: &str) -> Result<(ConnId, Port), Problem> {
     Ok((conn_of(conn)?, Port(port)))
 }
 
-pub(crate) fn one(backend: &dyn Backend, call: &Call) -> Answer {
-    let conn = conn_of(call.name())?;
+fn detail(backend: &dyn Backend, id: &str) -> Result<ConnDetail, Problem> {
+    let conn = conn_of(id)?;
     match ask(backend, Request::Connection { conn })? {
-        Reply::Connection(detail) => Ok(Response::json(200, &detail_json(&detail))),
+        Reply::Connection(detail) => Ok(*detail),
         _ => Err(unexpected()),
     }
+}
+
+pub(crate) fn one(backend: &dyn Backend, call: &Call) -> Answer {
+    let detail = detail(backend, call.name())?;
+    Ok(Response::json(200, &detail_json(&detail)))
+}
+
+/// Sessions are known to their connection alone, which is asked.
+pub(crate) fn sessions(backend: &dyn Backend, call: &Call) -> Answer {
+    let Some(conn) = call.param("connection") else {
+        return Err(Problem::invalid("connection is missing: whose sessions")
+            .with_field(Some("connection".to_owned())));
+    };
+    call.cut(&detail(backend, conn)?.sessions)
 }
 
 pub(crate) fn close(backend: &dyn Backend, call: &Call) -> Answer {

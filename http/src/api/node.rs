@@ -119,3 +119,12 @@ pub(crate) fn users(backend: &dyn Backend, _call: &Call) -> Answer {
         .collect();
     Ok(Response::json(200, &users))
 }
+
+pub(crate) fn tokens(backend: &dyn Backend, _call: &Call) -> Answer {
+    let tokens: Vec<Value> = backend
+        .tokens()
+        .iter()
+        .map(|token| json!({"name": token.name, "line": token.line}))
+        .collect();
+    Ok(Response::json(200, &tokens))
+}

@@ -291,7 +291,7 @@ impl Auth {
             Key::new(
                 "tokens_file",
                 &mut self.tokens_file,
-                "file with one token per line, any of which opens QWER-Q; without it QWER-Q needs none, or, with [sasl] enabled, lets nobody in",
+                "file with one token per line, any of which opens QWER-Q and the HTTP API; a line `# name: NAME` right above says what it is called in lists; read again on SIGHUP; without it QWER-Q needs none, or, with [sasl] enabled, lets nobody in",
             ),
         ]
     }

@@ -1,11 +1,13 @@
 //! Who may come in with a token: a file with one token per line.
 //!
-//! Empty lines and lines that begin with `#` are skipped. Tokens are compared without a hint in the time it takes, and
+//! Empty lines and lines that begin with `#` are skipped; `# name: NAME` right above a token says what it is called, for
+//! lists. Tokens are compared without a hint in the time it takes, and
 //! are never printed.
 
 use std::fmt;
 
 use qq_core::face::{Login, LoginAnswer};
+use qq_http::TokenInfo;
 use subtle::{Choice, ConstantTimeEq};
 
 use super::lockout::{Lockout, Rules};
@@ -14,9 +16,15 @@ use crate::config::{Config, Origin, Problem};
 /// The tokens, shared with whoever reads them again.
 pub(crate) type SharedTokens = std::sync::Arc<std::sync::Mutex<Tokens>>;
 
+/// A token and what may be told of it.
+struct Token {
+    secret: String,
+    info: TokenInfo,
+}
+
 /// The tokens of QWER-Q.
 pub(crate) struct Tokens {
-    tokens: Vec<String>,
+    tokens: Vec<Token>,
     is_required: bool,
     lockout: Lockout,
 }
@@ -40,12 +48,15 @@ impl Tokens {
         };
         let limits = &config.limits;
         Ok(Self {
-            tokens: text
-                .lines()
-                .map(str::trim)
-                .filter(|line| !line.is_empty() && !line.starts_with('#'))
-                .chain(own)
-                .map(str::to_owned)
+            tokens: parse(&text)
+                .into_iter()
+                .chain(own.map(|own| Token {
+                    secret: own.to_owned(),
+                    info: TokenInfo {
+                        name: None,
+                        line: None,
+                    },
+                }))
                 .collect(),
             // Who asks for a login everywhere else must not be left with an open door here.
             is_required: file.is_some() || own.is_some() || config.sasl.enabled,
@@ -62,6 +73,11 @@ impl Tokens {
         self.tokens = fresh.tokens;
     }
 
+    /// What may be told of them.
+    pub(crate) fn infos(&self) -> impl Iterator<Item = TokenInfo> {
+        self.tokens.iter().map(|token| token.info.clone())
+    }
+
     /// Whether nobody comes in without one.
     pub(crate) fn is_required(&self) -> bool {
         self.is_required
@@ -74,7 +90,7 @@ impl Tokens {
         }
         let mut found = Choice::from(0);
         for token in &self.tokens {
-            found |= token.as_bytes().ct_eq(login.response);
+            found |= token.secret.as_bytes().ct_eq(login.response);
         }
         if bool::from(found) {
             self.lockout.on_success(ip, b"");
@@ -85,11 +101,58 @@ impl Tokens {
     }
 }
 
+fn parse(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut name = None;
+    for (at, line) in text.lines().map(str::trim).enumerate() {
+        if line.starts_with('#') {
+            // No other comment is ever shown: it may be a token that somebody switched off.
+            let named = line.strip_prefix("# name:").map(str::trim);
+            name = named.filter(|name| !name.is_empty()).map(str::to_owned);
+        } else if line.is_empty() {
+            name = None;
+        } else {
+            tokens.push(Token {
+                secret: line.to_owned(),
+                info: TokenInfo {
+                    name: name.take(),
+                    line: Some(at + 1),
+                },
+            });
+        }
+    }
+    tokens
+}
+
 impl fmt::Display for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is_required {
             true => write!(f, "{} tokens", self.tokens.len()),
             false => write!(f, "no token required"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stands_right_above_its_token() {
+        let text =
+            "# name: scraper\nfirst\nsecond\n\n# name: lost\n\n# 0ld-t0ken\n# name:\nthird\n";
+        let told: Vec<_> = parse(text)
+            .into_iter()
+            .map(|token| (token.secret, token.info.name, token.info.line))
+            .collect();
+        let token = |secret: &str, name: Option<&str>, line| {
+            (secret.to_owned(), name.map(str::to_owned), Some(line))
+        };
+        let expected = [
+            token("first", Some("scraper"), 2),
+            token("second", None, 3),
+            token("third", None, 9),
+        ];
+        assert_eq!(told, expected);
     }
 }
