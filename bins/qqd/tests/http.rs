@@ -7,73 +7,13 @@
 
 mod common;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write;
+use std::net::TcpStream;
 use std::process::Stdio;
-use std::time::Duration;
 
-use common::{Daemon, Scratch, qqd};
-use serde_json::{Value, json};
-
-struct Api {
-    address: SocketAddr,
-    headers: String,
-}
-
-impl Api {
-    fn of(daemon: &Daemon) -> Self {
-        let line = daemon.wait_for("HTTP API and dashboard on ");
-        let rest = line.split("dashboard on ").nth(1).expect("an address");
-        let address = rest.split(',').next().expect("an address");
-        Self {
-            address: address.parse().expect("an address"),
-            headers: String::new(),
-        }
-    }
-
-    /// Sends bytes and reads until the daemon closes.
-    fn raw(&self, bytes: &[u8]) -> String {
-        let mut socket = TcpStream::connect(self.address).expect("it listens");
-        let patience = Some(Duration::from_secs(30));
-        socket.set_read_timeout(patience).expect("a time-out");
-        socket.write_all(bytes).expect("it reads");
-        let mut answer = Vec::new();
-        socket.read_to_end(&mut answer).expect("it closes");
-        String::from_utf8_lossy(&answer).into_owned()
-    }
-
-    fn call(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        let text = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{}Content-Length: {}\r\n\r\n{body}",
-            self.address,
-            self.headers,
-            body.len()
-        );
-        let answer = self.raw(text.as_bytes());
-        let status = answer.split(' ').nth(1).expect("a status");
-        let body = answer.split_once("\r\n\r\n").expect("a head").1;
-        (status.parse().expect("a number"), body.to_owned())
-    }
-
-    fn json(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let body = if body.is_null() {
-            String::new()
-        } else {
-            body.to_string()
-        };
-        let (status, body) = self.call(method, path, &body);
-        (status, serde_json::from_str(&body).unwrap_or(Value::Null))
-    }
-}
-
-fn start(scratch: &Scratch, toml: &str) -> (Daemon, Api) {
-    let text = format!("[server]\namqp_port = 0\n{toml}");
-    let daemon = Daemon::start(&scratch.file("qqd.toml", &text));
-    let api = Api::of(&daemon);
-    (daemon, api)
-}
-
-const NULL: Value = Value::Null;
+use common::api::{NULL, read_until, start};
+use common::{Scratch, qqd};
+use serde_json::json;
 
 #[test]
 fn a_queue_lives_from_its_declaration_to_its_deletion() {
@@ -442,76 +382,6 @@ fn metrics_and_live_updates_tell_what_is() {
     read_until(&mut socket, |seen| {
         String::from_utf8_lossy(seen).contains(depth)
     });
-}
-
-/// What comes until `is_enough`.
-fn read_until(socket: &mut TcpStream, is_enough: impl Fn(&[u8]) -> bool) -> Vec<u8> {
-    let patience = Some(Duration::from_secs(30));
-    socket.set_read_timeout(patience).expect("a time-out");
-    let mut seen = Vec::new();
-    let mut buffer = [0; 4096];
-    while !is_enough(&seen) {
-        let len = socket.read(&mut buffer).expect("it writes");
-        assert!(len > 0, "{}", String::from_utf8_lossy(&seen));
-        seen.extend_from_slice(&buffer[..len]);
-    }
-    seen
-}
-
-#[test]
-fn a_web_socket_answers_pings_and_its_close() {
-    let scratch = Scratch::new("http-ws");
-    let (_daemon, api) = start(&scratch, "");
-    let mut socket = TcpStream::connect(api.address).expect("it listens");
-    let request = format!(
-        "GET /api/v1/ws?only=stats HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-        api.address
-    );
-    socket.write_all(request.as_bytes()).expect("it reads");
-    let has = |words: &'static [u8]| {
-        move |seen: &[u8]| seen.windows(words.len()).any(|window| window == words)
-    };
-    read_until(&mut socket, has(b"\"type\":\"stats\""));
-    // RFC 6455, 5.7: a ping with "Hello", masked as in the example of a text, in two pieces.
-    socket.write_all(b"\x89\x85\x37\xfa\x21").expect("it reads");
-    socket
-        .write_all(b"\x3d\x7f\x9f\x4d\x51\x58")
-        .expect("it reads");
-    read_until(&mut socket, has(b"\x8a\x05Hello"));
-    // An end with the code 1000 under the mask of zeros.
-    socket
-        .write_all(b"\x88\x82\x00\x00\x00\x00\x03\xe8")
-        .expect("it reads");
-    let mut rest = Vec::new();
-    socket.read_to_end(&mut rest).expect("it closes");
-    assert!(rest.ends_with(b"\x88\x02\x03\xe8"), "{rest:?}");
-}
-
-#[test]
-fn who_wants_the_node_alone_is_not_told_of_queues() {
-    let scratch = Scratch::new("http-only");
-    let (_daemon, api) = start(&scratch, "");
-    api.json("PUT", "/api/v1/queues/q", &json!({}));
-    let mut socket = TcpStream::connect(api.address).expect("it listens");
-    let request = format!(
-        "GET /api/v1/events?only=stats HTTP/1.1\r\nHost: {}\r\n\r\n",
-        api.address
-    );
-    socket.write_all(request.as_bytes()).expect("it reads");
-    let seen = read_until(&mut socket, |seen| {
-        String::from_utf8_lossy(seen)
-            .matches("event: stats")
-            .count()
-            == 2
-    });
-    assert!(!String::from_utf8_lossy(&seen).contains("event: queue"));
-    for wrong in ["?only=queues", "?queue=%zz", "?queues=q"] {
-        let path = format!("/api/v1/events{wrong}");
-        assert_eq!(api.call("GET", &path, "").0, 400, "{wrong}");
-    }
-    assert_eq!(api.call("POST", "/api/v1/events", "").0, 405);
-    assert_eq!(api.call("OPTIONS", "/api/v1/ws", "").0, 204);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What the daemon's tests share: starting it in an environment of its own, and files that go away afterwards.
 #![allow(dead_code, reason = "every test file uses a part")]
 
+pub(crate) mod api;
+
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
