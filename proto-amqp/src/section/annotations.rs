@@ -15,6 +15,16 @@ impl Sections {
     /// # Errors
     /// The first rule that a key breaks, or a map that cannot be read.
     pub fn check_annotations(&self, message: &Bytes) -> Result<(), SectionError> {
+        let all = [
+            &self.delivery_annotations,
+            &self.message_annotations,
+            &self.application_properties,
+            &self.footer,
+        ];
+        if all.into_iter().all(Option::is_none) {
+            // As most messages are.
+            return Ok(());
+        }
         check_annotation_keys(
             message,
             self.delivery_annotations.as_ref(),

@@ -289,7 +289,10 @@ impl AmqpFace {
             return;
         }
         let earlier = consumer.annotations.remove(&token);
-        let outcome = with_earlier(outcome, earlier.as_ref());
+        let outcome = match outcome {
+            Outcome::Modified { .. } => with_earlier(outcome, earlier.as_ref()),
+            other => other,
+        };
         if !settled && let Some(state) = state {
             consumer.confirming.insert(token, state.clone());
         }

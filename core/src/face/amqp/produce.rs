@@ -133,7 +133,6 @@ impl AmqpFace {
         });
         self.unanswered += 1;
         self.unanswered_bytes += cost as usize;
-        let message = message.share();
         self.commands.push(match txn {
             None => Command::Publish {
                 port,

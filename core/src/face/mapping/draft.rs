@@ -94,7 +94,7 @@ impl Draft {
             Value::Described(Box::new(section)).encode(&mut buf);
         }
         put_data(&mut buf, &self.payload);
-        Ok(message_of(0, buf.freeze())?.share())
+        message_of(0, buf.freeze())
     }
 }
 

@@ -337,7 +337,7 @@ impl AmqpFace {
                 };
                 let request = Request::Publish {
                     to: PublishTo::Queue(name.clone()),
-                    message: message.share(),
+                    message,
                 };
                 let stage = Stage::Tell;
                 self.ask_broker(Pending { stage, ..pending }, request);
