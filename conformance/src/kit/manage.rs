@@ -93,7 +93,8 @@ impl Kit {
 }
 
 impl Operator {
-    /// Sends a request, answered to `reply_to`; returns its delivery-id, which is its message-id as well.
+    /// Sends a request, answered to `reply_to`, whether there is credit for it or not; returns its delivery-id, which is
+    /// its message-id as well.
     pub fn request(&mut self, told: &[(&str, &str)], body: Value, reply_to: &str) -> Done<u32> {
         let id = self.next;
         self.next += 1;
@@ -107,7 +108,6 @@ impl Operator {
             message::section(message::code::APPLICATION_PROPERTIES, told),
             message::section(message::code::VALUE, body),
         ];
-        self.peer.credit_wait(0)?;
         self.peer.publish(0, id, &payload.concat());
         Ok(id)
     }
@@ -118,6 +118,7 @@ impl Operator {
             self.is_open_handed = true;
             self.peer.credit(1, 100);
         }
+        self.peer.credit_wait(0)?;
         let id = self.request(told, body, ME)?;
         same!(self.peer.outcome(id)?, "accepted", "outcome of the request");
         let answer = self.answer()?;
@@ -138,7 +139,7 @@ impl Operator {
         read(&got.payload)
     }
 
-    /// A request whose answer goes to this link, without waiting.
+    /// A request whose answer goes to the link for answers, without waiting for anything.
     pub fn send(&mut self, told: &[(&str, &str)]) -> Done<u32> {
         self.request(told, Value::Null, ME)
     }

@@ -29,6 +29,13 @@ pub(super) const SCRIPTS: &[Script] = &[
     ),
     Script::new(
         AREA,
+        "MG-07",
+        &["2.6.7-c"],
+        "requests beyond the credit are answered or end the link, and bring no more credit than there was",
+        beyond_credit,
+    ),
+    Script::new(
+        AREA,
         "MG-03",
         &["2.6.7-e", "2.6.7-f"],
         "a drain of the link for answers brings what waits and ends",
@@ -108,8 +115,37 @@ fn credit(k: &mut Kit) -> Done {
     o.peer.close()
 }
 
+fn beyond_credit(k: &mut Kit) -> Done {
+    let mut o = k.operator()?;
+    let types = [("operation", "GET-TYPES")];
+    o.peer.credit_wait(0)?;
+    let first = o.peer.credit_left(0);
+    let all = first + 20;
+    for _ in 0..all {
+        o.send(&types)?;
+    }
+    o.peer.credit(1, all);
+    for _ in 0..all {
+        let Some(got) = o.peer.delivery("answers", 500)? else {
+            // It need not bear it.
+            o.peer.detached(
+                o.peer.remote_handle(0).unwrap_or_default(),
+                &["amqp:link:transfer-limit-exceeded"],
+            )?;
+            return o.peer.close();
+        };
+        same!(read(&got.payload)?.status, 200, "status");
+        o.peer.settle(got.id, "accepted");
+    }
+    o.peer.sync()?;
+    let left = o.peer.credit_left(0);
+    ensure!(left <= first, "credit {left} after {first} at first");
+    o.peer.close()
+}
+
 fn drain(k: &mut Kit) -> Done {
     let mut o = k.operator()?;
+    o.peer.credit_wait(0)?;
     o.send(&[("operation", "GET-TYPES")])?;
     o.peer.sync()?;
     o.peer.quiet("transfer", 200)?;
@@ -133,6 +169,7 @@ fn by_dynamic_node(k: &mut Kit) -> Done {
     let address = source.and_then(|s| s.field("address").words().map(str::to_owned));
     let address = address.ok_or_else(|| crate::broke!("no address of the dynamic node"))?;
     o.peer.credit(2, 1);
+    o.peer.credit_wait(0)?;
     let id = o.request(&[("operation", "GET-TYPES")], Value::Null, &address)?;
     same!(o.peer.outcome(id)?, "accepted", "outcome");
     let got = o.peer.must_get("dynamic")?;

@@ -488,7 +488,8 @@ impl AmqpFace {
             return;
         };
         *held -= 1;
-        let (target, credit) = (CREDIT - *held, self.conn.credit(link));
+        // A peer may go some way beyond its credit: then it gets none until it is back within it.
+        let (target, credit) = (CREDIT.saturating_sub(*held), self.conn.credit(link));
         if credit <= CREDIT / 2 && target > credit {
             // Fails only when the link is on its way out.
             let _ = self.conn.grant(link, target);
