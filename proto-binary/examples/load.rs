@@ -1,10 +1,12 @@
 //! A load generator for QWER-Q: one publisher, one consumer, one queue, by frames of the documented layout.
 //!
-//! `load PORT PID [--size N] [--seconds N] [--warmup N] [--window N] [--rate N] [--durable]`
+//! `load PORT PID [--size N] [--seconds N] [--warmup N] [--window N] [--backlog N] [--rate N] [--durable]`
 //!
 //! Prints what arrived per second, the CPU time of the broker (PID) per million messages and, with `--rate`, the time
 //! from publish to delivery. Payloads carry a number that is checked: everything arrives once, in order. With `--rate`
-//! messages are sent at that pace, else as fast as a window of unanswered ones allows.
+//! messages are sent at that pace, else as fast as a window of unanswered ones allows, and a bound on those that were
+//! not received yet: without it a publisher that is faster fills the queue, and the broker is measured with a backlog that
+//! grows.
 //!
 //! One thread drives both connections and reads frames by hand, so that the broker has the other core to itself and
 //! what is measured is not the generator.
@@ -48,6 +50,7 @@ struct Options {
     seconds: u64,
     warmup: u64,
     window: u64,
+    backlog: u64,
     rate: u64,
     is_durable: bool,
 }
@@ -72,6 +75,7 @@ fn options() -> Options {
         seconds: number("--seconds", 3),
         warmup: number("--warmup", 1),
         window: number("--window", 1_000),
+        backlog: number("--backlog", 2_000),
         rate: number("--rate", 0),
         is_durable: args.iter().any(|arg| arg == "--durable"),
     }
@@ -240,12 +244,13 @@ impl Publisher {
     }
 
     /// Sends what is due, and reads what is answered.
-    fn turn(&mut self, options: &Options, epoch: Instant) {
+    fn turn(&mut self, options: &Options, epoch: Instant, received: u64) {
         let answered = &mut self.answered;
         self.link
             .read(|opcode, _| *answered += u64::from(opcode == PUBLISH_ACK));
         let now = epoch.elapsed();
-        let room = options.window - (self.sent - self.answered);
+        let room = (options.window - (self.sent - self.answered))
+            .min(options.backlog.saturating_sub(self.sent - received));
         let due = match options.rate {
             0 => room,
             rate => ((now.as_secs_f64() * rate as f64) as u64)
@@ -342,7 +347,7 @@ fn run(
         rate => Duration::from_nanos(1_000_000_000 / rate / 4),
     };
     while Instant::now() < end {
-        publisher.turn(options, epoch);
+        publisher.turn(options, epoch, consumer.next);
         consumer.turn(options, epoch);
         wait(&[&publisher.link, &consumer.link], timeout);
     }
