@@ -73,7 +73,7 @@ pub(crate) fn text(backend: &dyn Backend) -> Result<String, Problem> {
     let stats = node::node_stats(backend)?;
     let mut rows = queues::rows(backend)?;
     rows.sort_unstable_by(|a, b| a.spec.name.cmp(&b.spec.name));
-    let mut out = String::with_capacity(4_096 + rows.len() * 1_500);
+    let mut out = String::with_capacity(4_096 + rows.len() * 2_200);
     put_node(&mut out, backend, &stats);
     let samples = samples(&rows);
     put_queues(&mut out, &samples);

@@ -1,16 +1,27 @@
 //! How a scrape is written: Prometheus' text format 0.0.4.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
-use qq_core::admin::Histogram;
+use qq_core::admin::{BOUNDS_US, Histogram};
+
+/// The bounds of buckets in seconds: they are the same in each of thousands of histograms.
+static BOUNDS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let seconds = |bound_us: &u64| {
+        let mut text = String::new();
+        put_seconds(&mut text, *bound_us);
+        text
+    };
+    BOUNDS_US.iter().map(seconds).collect()
+});
 
 /// The lines of one histogram; `label` is one with its value, or empty.
 pub(super) fn put_histogram(out: &mut String, name: &str, label: &str, histogram: &Histogram) {
     let comma = if label.is_empty() { "" } else { "," };
     let begin = format!("{name}_bucket{{{label}{comma}le=\"");
-    for (bound_us, count) in histogram.up_to() {
+    for ((_, count), bound) in histogram.up_to().zip(BOUNDS.iter()) {
         out.push_str(&begin);
-        put_seconds(out, bound_us);
+        out.push_str(bound);
         out.push_str("\"} ");
         put_count(out, count);
     }
@@ -39,7 +50,8 @@ pub(super) fn put_count(out: &mut String, mut count: u64) {
         }
         from -= 1;
     }
-    out.extend(digits[from..].iter().map(|digit| char::from(*digit)));
+    // Digits are ASCII.
+    out.push_str(std::str::from_utf8(&digits[from..]).unwrap_or_default());
     out.push('\n');
 }
 
