@@ -182,7 +182,7 @@ test("the broker is shown, and the topology goes out and in", () => {
   assert.match(ok("queue", "list", "-o", "yaml"), /name:/);
   const file = join(daemon.dir, "topology.json");
   writeFileSync(file, ok("broker", "export"));
-  assert.match(ok("broker", "import", file), /created 0 queues, 0 exchanges and 0 bindings/);
+  assert.match(ok("broker", "import", file), /created 0 queues, 0 exchanges, 0 bindings, 0 groups and 0 schemas/);
   const document = JSON.parse(ok("broker", "export"));
   document.queues.push({ name: "imported" });
   writeFileSync(file, JSON.stringify(document));

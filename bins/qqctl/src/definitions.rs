@@ -8,12 +8,12 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::top::Context;
 
-/// Print queues, exchanges and bindings as a document that `import` takes.
+/// Print queues, exchanges, bindings, consumer groups and schemas as a document that `import` takes.
 #[derive(FromArgs, ArgsInfo)]
 #[argh(subcommand, name = "export", help_triggers("--help"))]
 pub(crate) struct Export {}
 
-/// Make the queues, exchanges and bindings of a document that are not there yet.
+/// Make what a document names and what is not there yet: queues, exchanges, bindings, consumer groups, schemas.
 #[derive(FromArgs, ArgsInfo)]
 #[argh(subcommand, name = "import", help_triggers("--help"))]
 pub(crate) struct Import {
@@ -46,10 +46,12 @@ impl Import {
         let answer = context.client.post("/api/v1/definitions", &document)?;
         let count = |what: &str, kind: &str| answer.json[what][kind].as_u64().unwrap_or(0);
         let sentence = format!(
-            "created {} queues, {} exchanges and {} bindings",
+            "created {} queues, {} exchanges, {} bindings, {} groups and {} schemas",
             count("created", "queues"),
             count("created", "exchanges"),
             count("created", "bindings"),
+            count("created", "groups"),
+            count("created", "schemas"),
         );
         context.output.done(&answer, &sentence)
     }

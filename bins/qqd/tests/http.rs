@@ -127,6 +127,46 @@ fn lists_are_searched_sorted_and_cut() {
     );
 }
 
+/// What one broker exports, another one that knows nothing makes, and then exports the same.
+#[test]
+fn a_topology_moves_to_another_broker_with_groups_and_schemas() {
+    let scratch = Scratch::new("http-moves");
+    let toml = "[[queue]]\nname = \"jobs\"\ngroups = [\"billing\", \"audit\"]\n";
+    let (_daemon, api) = start(&scratch, toml);
+    let proto = "syntax = \"proto3\";\nmessage Job { int32 n = 1; }\n";
+    let schema = json!({"message_type": "Job", "proto": proto, "compatibility": "full"});
+    assert_eq!(api.json("PUT", "/api/v1/schemas/jobs", &schema).0, 201);
+    let (_, exported) = api.json("GET", "/api/v1/definitions", &NULL);
+    let groups = json!([{"queue": "jobs", "name": "audit"}, {"queue": "jobs", "name": "billing"}]);
+    assert_eq!(exported["groups"], groups);
+    let schemas = json!([{"queue": "jobs", "message_type": "Job", "proto": proto,
+        "compatibility": "full", "refuse_unknown_fields": false}]);
+    assert_eq!(exported["schemas"], schemas);
+    let other = Scratch::new("http-moved");
+    let (_daemon, api) = start(&other, "");
+    for (made, kept) in [(1, 0), (0, 1)] {
+        let (status, done) = api.json("POST", "/api/v1/definitions", &exported);
+        assert_eq!(status, 200, "{done}");
+        for (what, each) in [("queues", 1), ("groups", 2), ("schemas", 1)] {
+            assert_eq!(done["created"][what], json!(made * each), "{what}");
+            assert_eq!(done["unchanged"][what], json!(kept * each), "{what}");
+        }
+    }
+    assert_eq!(api.json("GET", "/api/v1/definitions", &NULL).1, exported);
+    // The schema is in effect, and both groups get what comes.
+    let unfit = json!({"payload": "no message"});
+    assert_eq!(
+        api.json("POST", "/api/v1/queues/jobs/messages", &unfit).0,
+        422
+    );
+    let mut wrong = exported.clone();
+    wrong["schemas"][0]["message_type"] = json!("Nothing");
+    assert_eq!(api.json("POST", "/api/v1/definitions", &wrong).0, 400);
+    wrong["schemas"][0] = schemas[0].clone();
+    wrong["schemas"][0]["compatibility"] = json!("none");
+    assert_eq!(api.json("POST", "/api/v1/definitions", &wrong).0, 409);
+}
+
 #[test]
 fn dead_letters_and_exchanges_are_managed() {
     let scratch = Scratch::new("http-dead");

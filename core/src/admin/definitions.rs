@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::broker::QueueSpec;
+use crate::broker::{GroupSpec, QueueSpec};
 use crate::route::{BindingSpec, ExchangeSpec};
+use crate::schema::Candidate;
 
 /// Everything that was declared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,6 +21,12 @@ pub struct Definitions {
     /// Bindings.
     #[serde(default)]
     pub bindings: Vec<BindingSpec>,
+    /// Consumer groups; each begins with what comes after it was made.
+    #[serde(default)]
+    pub groups: Vec<GroupSpec>,
+    /// Schemas, compiled where they come in. As values they have the form of the interface that they came by.
+    #[serde(skip)]
+    pub schemas: Vec<Candidate>,
 }
 
 /// How many of each.
@@ -31,6 +38,10 @@ pub struct Counted {
     pub exchanges: u64,
     /// Bindings.
     pub bindings: u64,
+    /// Consumer groups.
+    pub groups: u64,
+    /// Schemas.
+    pub schemas: u64,
 }
 
 /// What an import did.

@@ -25,6 +25,47 @@ fn queue_name(group: &GroupSpec) -> String {
     name
 }
 
+/// Whether a queue can have a group: the name of the group's queue.
+///
+/// # Errors
+/// As [`Broker::join_group`] says.
+pub(super) fn check_group(
+    source: &QueueSpec,
+    is_owned: bool,
+    group: &str,
+) -> Result<String, Refusal> {
+    QueueSpec::check_name(group)?;
+    let invalid = |why: &str| {
+        Err(Refusal {
+            reason: Reason::Invalid,
+            text: format!("the queue {} has no groups: {why}", quoted(&source.name)),
+        })
+    };
+    if source.is_stream() {
+        return invalid("it is a stream, which every reader gets whole; name the reader");
+    }
+    if source.exclusive || is_owned {
+        return invalid("it belongs to one connection alone");
+    }
+    if source.group_of.is_some() || source.name.starts_with("amq.") {
+        return invalid("it is one of the broker's own");
+    }
+    let name = queue_name(&GroupSpec {
+        queue: source.name.clone(),
+        name: group.to_owned(),
+    });
+    if name.len() > NAME_LEN_MAX {
+        return Err(Refusal {
+            reason: Reason::LimitExceeded,
+            text: format!(
+                "queue and group make a name of {} bytes for the group, {NAME_LEN_MAX} are allowed",
+                name.len()
+            ),
+        });
+    }
+    Ok(name)
+}
+
 impl Broker {
     /// The slot of a group's queue; made when there is none.
     ///
@@ -32,40 +73,15 @@ impl Broker {
     /// `Invalid` for a bad name or a source that has no groups, `LimitExceeded` for a name that is too long or when there
     /// are too many queues.
     pub(super) fn join_group(&mut self, source: usize, group: &str) -> Result<usize, Refusal> {
-        QueueSpec::check_name(group)?;
         let spec = &self.queues[source].spec;
-        let invalid = |why: &str| {
-            Err(Refusal {
-                reason: Reason::Invalid,
-                text: format!("the queue {} has no groups: {why}", quoted(&spec.name)),
-            })
-        };
-        if spec.is_stream() {
-            return invalid("it is a stream, which every reader gets whole; name the reader");
-        }
-        if spec.exclusive || self.queues[source].owner.is_some() {
-            return invalid("it belongs to one connection alone");
-        }
-        if spec.group_of.is_some() || spec.name.starts_with("amq.") {
-            return invalid("it is one of the broker's own");
+        let name = check_group(spec, self.queues[source].owner.is_some(), group)?;
+        if let Some(slot) = self.queue_names.get(name.as_str()) {
+            return Ok(*slot);
         }
         let of = GroupSpec {
             queue: spec.name.clone(),
             name: group.to_owned(),
         };
-        let name = queue_name(&of);
-        if let Some(slot) = self.queue_names.get(name.as_str()) {
-            return Ok(*slot);
-        }
-        if name.len() > NAME_LEN_MAX {
-            return Err(Refusal {
-                reason: Reason::LimitExceeded,
-                text: format!(
-                    "queue and group make a name of {} bytes for the group, {NAME_LEN_MAX} are allowed",
-                    name.len()
-                ),
-            });
-        }
         let spec = QueueSpec {
             name,
             auto_delete: false,

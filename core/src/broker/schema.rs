@@ -6,6 +6,7 @@
 //! meanwhile. So nothing is published into a queue that does not keep its rule. Dead letters are let in as they are: they
 //! have nowhere else to go.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::conn::PortKind;
@@ -30,27 +31,69 @@ impl Broker {
         now: Now,
         candidate: Candidate,
     ) -> Result<Arc<SchemaVersion>, SchemaRefused> {
+        let registration = self.decide_schema(now, candidate)?;
+        let record = Arc::clone(&registration.record);
+        self.apply_schema(registration);
+        self.update_rules(&record.subject);
+        Ok(record)
+    }
+
+    fn decide_schema(&self, now: Now, candidate: Candidate) -> Result<Registration, SchemaRefused> {
         let config = &self.config;
-        let Registration {
-            record,
-            schema,
-            forgets,
-        } = self.schemas.decide_register(
+        self.schemas.decide_register(
             candidate,
             config.schema_compatibility,
             &config.schema_limits,
             now.wall_ms,
-        )?;
+        )
+    }
+
+    /// Decides on schemas of different subjects, all of them new: all can be registered or none is.
+    ///
+    /// # Errors
+    /// See [`SchemaRefused`].
+    pub(super) fn decide_schemas(
+        &self,
+        now: Now,
+        candidates: Vec<Candidate>,
+    ) -> Result<Vec<Registration>, SchemaRefused> {
+        let decided = candidates.into_iter();
+        let decided: Result<Vec<_>, _> = decided
+            .map(|candidate| self.decide_schema(now, candidate))
+            .collect();
+        let decided = decided?;
+        self.schemas
+            .check_together(&decided, &self.config.schema_limits)?;
+        Ok(decided)
+    }
+
+    /// Registers what was decided. Walks all queues once.
+    pub(super) fn apply_schemas(&mut self, decided: Vec<Registration>) {
+        let mut subjects = BTreeSet::new();
+        for registration in decided {
+            subjects.insert(registration.record.subject.clone());
+            self.apply_schema(registration);
+        }
+        if !subjects.is_empty() {
+            self.update_rules_of(|own| {
+                subjects.contains(own) || subjects.contains(&format!("{own}{REPLY}"))
+            });
+        }
+    }
+
+    fn apply_schema(&mut self, registration: Registration) {
+        let Registration {
+            record,
+            schema,
+            forgets,
+        } = registration;
         if let Some(version) = forgets {
             self.forget_version(record.subject.clone(), version);
         }
         self.gate.add(Op::SchemaRegistered {
             record: Arc::clone(&record),
         });
-        self.schemas
-            .apply_registered(Arc::clone(&record), Some(schema));
-        self.update_rules(&record.subject);
-        Ok(record)
+        self.schemas.apply_registered(record, Some(schema));
     }
 
     /// Deletes a subject with all its versions; says how many there were.
@@ -81,12 +124,17 @@ impl Broker {
     /// Gives a new rule to the queues that follow a subject. Walks all queues: schemas seldom change.
     fn update_rules(&mut self, subject: &str) {
         let of_calls = subject.strip_suffix(REPLY);
+        self.update_rules_of(|own| own == subject || of_calls == Some(own));
+    }
+
+    /// The same for those whose subject is concerned.
+    fn update_rules_of(&mut self, is_concerned: impl Fn(&str) -> bool) {
         let concerned: Vec<usize> = self
             .queues
             .iter()
             .filter(|(_, queue)| {
                 let own = queue.spec.schema.as_deref().unwrap_or(&queue.spec.name);
-                own == subject || of_calls == Some(own)
+                is_concerned(own)
             })
             .map(|(slot, _)| slot)
             .collect();

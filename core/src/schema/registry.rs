@@ -178,6 +178,26 @@ impl Registry {
         })
     }
 
+    /// Whether registrations of new subjects that were decided one by one also fit together.
+    ///
+    /// # Errors
+    /// `LimitExceeded`.
+    pub(crate) fn check_together(
+        &self,
+        decided: &[Registration],
+        limits: &RegistryLimits,
+    ) -> Result<(), SchemaRefused> {
+        let subjects = self.subjects.len() + decided.len();
+        if subjects > limits.subjects_max {
+            let text = format!(
+                "there would be {subjects} subjects with schemas, more than limits allow; raise schemas_max"
+            );
+            return Err(SchemaRefused::new(Reason::LimitExceeded, text));
+        }
+        let added = decided.iter().map(|decided| decided.record.cost()).sum();
+        self.check_room(added, 0, limits)
+    }
+
     fn check_room(
         &self,
         added: usize,

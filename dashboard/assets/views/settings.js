@@ -73,7 +73,7 @@ function importForm() {
       }
       const { created } = await post("/definitions", body);
       await renew();
-      return `Created ${plural(created.queues, "queue")}, ${plural(created.exchanges, "exchange")} and ${plural(created.bindings, "binding")}.`;
+      return `Created ${plural(created.queues, "queue")}, ${plural(created.exchanges, "exchange")}, ${plural(created.bindings, "binding")}, ${plural(created.groups, "group")} and ${plural(created.schemas, "schema")}.`;
     },
   });
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use qq_core::admin::{self, BindingFilter, Definitions, Reply, Request};
-use qq_core::broker::QueueSpec;
-use serde_json::{Map, Value};
+use qq_core::broker::{GroupSpec, QueueSpec};
+use serde_json::{Map, Value, json};
 
 use super::{Answer, Call, ask, unexpected};
 use crate::backend::Backend;
@@ -12,8 +12,8 @@ use crate::problem::Problem;
 use crate::response::Response;
 
 pub(crate) fn export(backend: &dyn Backend, _call: &Call) -> Answer {
-    let queues = super::queues::rows(backend)?;
-    let mut queues: Vec<QueueSpec> = queues
+    let rows = super::queues::rows(backend)?;
+    let mut queues: Vec<QueueSpec> = rows
         .iter()
         .filter(|row| !row.spec.exclusive && !QueueSpec::is_reserved(&row.spec.name))
         .map(|row| QueueSpec::clone(&row.spec))
@@ -32,34 +32,43 @@ pub(crate) fn export(backend: &dyn Backend, _call: &Call) -> Answer {
             .is_ok()
     };
     bindings.retain(|spec| spec.queue.as_ref().is_none_or(is_known));
+    let groups = rows.iter().filter_map(|row| row.spec.group_of.as_deref());
+    let mut groups: Vec<GroupSpec> = groups
+        .filter(|group| is_known(&group.queue))
+        .cloned()
+        .collect();
+    groups.sort_by(|a, b| (&a.queue, &a.name).cmp(&(&b.queue, &b.name)));
     let definitions = Definitions {
         version: 1,
         queues,
         exchanges,
         bindings: bindings.into_iter().map(Arc::unwrap_or_clone).collect(),
+        groups,
+        schemas: Vec::new(),
     };
-    Ok(Response::json(200, &definitions))
+    let mut value = json!(definitions);
+    value["schemas"] = super::schemas::definitions(backend)?.into();
+    Ok(Response::json(200, &value))
 }
 
 pub(crate) fn import(backend: &dyn Backend, call: &Call) -> Answer {
     let mut body = call.object()?;
     let mut definitions = Definitions {
-        bindings: list(&mut body, "bindings")?
-            .into_iter()
-            .map(|value| {
-                serde_json::from_value(value)
-                    .map_err(|error| Problem::invalid(format!("bindings: {error}")))
-            })
-            .collect::<Result<_, _>>()?,
+        bindings: values(&mut body, "bindings")?,
+        groups: values(&mut body, "groups")?,
         ..Definitions::default()
     };
-    for (name, settings) in named(&mut body, "queues")? {
+    for (queue, settings) in named(&mut body, "schemas", "queue")? {
+        let schema = super::schemas::defined(queue, settings)?;
+        definitions.schemas.push(schema);
+    }
+    for (name, settings) in named(&mut body, "queues", "name")? {
         let base = &backend.node().queue_defaults;
         definitions
             .queues
             .push(admin::queue_spec(base, &name, settings).map_err(|bad| of(&name, bad))?);
     }
-    for (name, settings) in named(&mut body, "exchanges")? {
+    for (name, settings) in named(&mut body, "exchanges", "name")? {
         definitions
             .exchanges
             .push(admin::exchange_spec(&name, settings).map_err(|bad| of(&name, bad))?);
@@ -69,8 +78,9 @@ pub(crate) fn import(backend: &dyn Backend, call: &Call) -> Answer {
         .and_then(|version| u32::try_from(version).ok())
         .unwrap_or(0);
     if let Some(other) = body.keys().next() {
-        let detail =
-            format!("{other:?} is not known; there are version, queues, exchanges and bindings");
+        let detail = format!(
+            "{other:?} is not known; there are version, queues, exchanges, bindings, groups and schemas"
+        );
         return Err(Problem::invalid(detail));
     }
     let definitions = Box::new(definitions);
@@ -92,18 +102,29 @@ fn list(body: &mut Map<String, Value>, key: &str) -> Result<Vec<Value>, Problem>
     }
 }
 
+/// Values that are read as they are.
+fn values<T: serde::de::DeserializeOwned>(
+    body: &mut Map<String, Value>,
+    key: &str,
+) -> Result<Vec<T>, Problem> {
+    let values = list(body, key)?.into_iter().map(serde_json::from_value);
+    values
+        .collect::<Result<_, _>>()
+        .map_err(|error| Problem::invalid(format!("{key}: {error}")))
+}
+
 /// A name and its settings.
 type Named = (String, Map<String, Value>);
 
-/// Names and settings.
-fn named(body: &mut Map<String, Value>, key: &str) -> Result<Vec<Named>, Problem> {
+/// Names, each the `field` of an object, and the settings beside them.
+fn named(body: &mut Map<String, Value>, key: &str, field: &str) -> Result<Vec<Named>, Problem> {
     let mut found = Vec::new();
     for item in list(body, key)? {
         let Value::Object(mut settings) = item else {
             return Err(Problem::invalid(format!("{key} must be a list of objects")));
         };
-        let Some(Value::String(name)) = settings.remove("name") else {
-            return Err(Problem::invalid(format!("{key}: a name is missing")));
+        let Some(Value::String(name)) = settings.remove(field) else {
+            return Err(Problem::invalid(format!("{key}: a {field} is missing")));
         };
         // An export says it of every queue, and exports no exclusive one.
         if settings.get("exclusive") == Some(&Value::Bool(false)) {

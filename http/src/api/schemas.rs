@@ -61,25 +61,7 @@ pub(crate) fn versions(backend: &dyn Backend, call: &Call) -> Answer {
 }
 
 pub(crate) fn register(backend: &dyn Backend, call: &Call) -> Answer {
-    let registration: Registration = call.read()?;
-    let (source, text) = match (registration.proto, registration.descriptor) {
-        (Some(text), None) => (Source::Text(text.clone()), Some(text)),
-        (None, Some(text)) => {
-            let set = BASE64_STANDARD
-                .decode(text)
-                .map_err(|error| Problem::invalid(format!("descriptor: {error}")))?;
-            (Source::Descriptor(set.into()), None)
-        }
-        _ => return Err(Problem::invalid("either proto or descriptor must be given")),
-    };
-    let schema = Schema::compile(&source, &registration.message_type).map_err(refused)?;
-    let candidate = Box::new(Candidate {
-        subject: call.name().to_owned(),
-        schema: Arc::new(schema),
-        source: text,
-        compatibility: registration.compatibility,
-        refuses_unknown_fields: registration.refuse_unknown_fields,
-    });
+    let candidate = Box::new(candidate(call.name().to_owned(), call.read()?)?);
     match ask(backend, Request::RegisterSchema { candidate })? {
         Reply::Schema(version) => Ok(Response::json(201, &long(&version))),
         Reply::SchemaRefused(refused) if refused.findings.is_empty() => {
@@ -95,6 +77,58 @@ pub(crate) fn register(backend: &dyn Backend, call: &Call) -> Answer {
         }
         _ => Err(unexpected()),
     }
+}
+
+/// Compiles what is to be registered under a name.
+fn candidate(subject: String, registration: Registration) -> Result<Candidate, Problem> {
+    let (source, text) = match (registration.proto, registration.descriptor) {
+        (Some(text), None) => (Source::Text(text.clone()), Some(text)),
+        (None, Some(text)) => {
+            let set = BASE64_STANDARD
+                .decode(text)
+                .map_err(|error| Problem::invalid(format!("descriptor: {error}")))?;
+            (Source::Descriptor(set.into()), None)
+        }
+        _ => return Err(Problem::invalid("either proto or descriptor must be given")),
+    };
+    let schema = Schema::compile(&source, &registration.message_type).map_err(refused)?;
+    Ok(Candidate {
+        subject,
+        schema: Arc::new(schema),
+        source: text,
+        compatibility: registration.compatibility,
+        refuses_unknown_fields: registration.refuse_unknown_fields,
+    })
+}
+
+/// The newest version of every schema, as [`defined`] takes it.
+pub(crate) fn definitions(backend: &dyn Backend) -> Result<Vec<Value>, Problem> {
+    let Reply::Schemas(all) = ask(backend, Request::Schemas)? else {
+        return Err(unexpected());
+    };
+    let definition = |version: &SchemaVersion| {
+        let mut value = long(version);
+        if let Some(fields) = value.as_object_mut() {
+            // Of the two sources the text, where there is one: it can be read, and it makes the other.
+            let double = fields.contains_key("proto").then_some("descriptor");
+            for field in ["version", "created_at"].into_iter().chain(double) {
+                fields.remove(field);
+            }
+        }
+        value
+    };
+    Ok(all.iter().map(|version| definition(version)).collect())
+}
+
+/// A schema of an import: the queue and what is registered for it.
+pub(crate) fn defined(
+    queue: String,
+    settings: serde_json::Map<String, Value>,
+) -> Result<Candidate, Problem> {
+    let registration = serde_json::from_value(Value::Object(settings));
+    let registration =
+        registration.map_err(|error| Problem::invalid(format!("schemas: {queue:?}: {error}")))?;
+    candidate(queue, registration)
 }
 
 pub(crate) fn delete(backend: &dyn Backend, call: &Call) -> Answer {

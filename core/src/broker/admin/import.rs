@@ -2,13 +2,19 @@
 //!
 //! It is tried on an empty table first, together with what exists, so that one conflict makes nothing.
 
-use super::super::{Broker, QueueSpec, quoted};
+use super::super::group::check_group;
+use super::super::{Broker, Now, QueueSpec, quoted};
 use super::Done;
 use crate::admin::{Counted, Definitions, Imported, Reply};
+use crate::schema::{Candidate, Registration, SchemaVersion};
 use crate::vocab::{Reason, Refusal};
 
 impl Broker {
-    pub(super) fn manage_import(&mut self, wanted: &Definitions) -> Result<Done, Refusal> {
+    pub(super) fn manage_import(
+        &mut self,
+        now: Now,
+        wanted: &Definitions,
+    ) -> Result<Done, Refusal> {
         if wanted.version != 1 {
             return Err(Refusal {
                 reason: Reason::Invalid,
@@ -38,6 +44,12 @@ impl Broker {
             created.exchanges += u64::from(known.is_none() && self.exchanges.decide_declare(spec)?);
         }
         self.check_bindings(wanted)?;
+        created.groups = self.check_groups(wanted, created.queues)?;
+        let schemas = match self.check_schemas(now, &wanted.schemas)? {
+            Ok(missing) => missing,
+            Err(conflict) => return Ok(Done::Read(conflict)),
+        };
+        created.schemas = schemas.len() as u64;
         let exchanges = self.exchanges.len() as u64 + created.exchanges;
         if exchanges > self.config.limits.exchanges_max as u64 {
             return Err(too_many("exchanges"));
@@ -50,6 +62,10 @@ impl Broker {
         for spec in &wanted.exchanges {
             self.declare_exchange(spec.clone())?;
         }
+        for group in &wanted.groups {
+            self.declare_group(group)?;
+        }
+        self.apply_schemas(schemas);
         for spec in &wanted.bindings {
             created.bindings += u64::from(self.bind(spec.clone(), None)?);
         }
@@ -57,6 +73,8 @@ impl Broker {
             queues: wanted.queues.len() as u64 - created.queues,
             exchanges: wanted.exchanges.len() as u64 - created.exchanges,
             bindings: wanted.bindings.len() as u64 - created.bindings,
+            groups: wanted.groups.len() as u64 - created.groups,
+            schemas: wanted.schemas.len() as u64 - created.schemas,
         };
         Ok(Done::Changed(Reply::Imported(Imported {
             created,
@@ -96,6 +114,63 @@ impl Broker {
             return Err(too_many("queues"));
         }
         Ok(None)
+    }
+
+    /// Whether all groups can be made once the queues are there; counts those that are missing.
+    fn check_groups(&self, wanted: &Definitions, queues: u64) -> Result<u64, Refusal> {
+        let specs: std::collections::BTreeMap<&str, &QueueSpec> = (wanted.queues.iter())
+            .map(|spec| (spec.name.as_str(), spec))
+            .collect();
+        let mut names = std::collections::BTreeSet::new();
+        let mut missing = 0;
+        for group in &wanted.groups {
+            let known = self.queue_names.get(group.queue.as_str());
+            let known = known.map(|slot| &self.queues[*slot]);
+            let is_owned = known.is_some_and(|queue| queue.owner.is_some());
+            let source = known.map(|queue| &*queue.spec);
+            let source = source.or_else(|| specs.get(group.queue.as_str()).copied());
+            let source = source.ok_or_else(|| super::missing("queue", &group.queue))?;
+            let name = check_group(source, is_owned, &group.name)?;
+            missing += u64::from(!self.queue_names.contains_key(name.as_str()));
+            if !names.insert(name) {
+                return Err(twice("group", &group.name));
+            }
+        }
+        if self.queues.len() as u64 + queues + missing > self.config.limits.queues_max as u64 {
+            return Err(too_many("queues"));
+        }
+        Ok(missing)
+    }
+
+    /// The schemas that are missing, or the first that is there as another one.
+    fn check_schemas(
+        &self,
+        now: Now,
+        wanted: &[Candidate],
+    ) -> Result<Result<Vec<Registration>, Reply>, Refusal> {
+        let mut subjects = std::collections::BTreeSet::new();
+        let mut missing = Vec::new();
+        for candidate in wanted {
+            let subject = &candidate.subject;
+            if !subjects.insert(subject) {
+                return Err(twice("schema", subject));
+            }
+            match self.schemas.version(subject, 0) {
+                Some(known) if is_same(known, candidate) => {}
+                Some(_) => {
+                    return Ok(Err(Reply::Conflict {
+                        field: "schemas".to_owned(),
+                        text: format!("{} has another schema", quoted(subject)),
+                    }));
+                }
+                None => missing.push(candidate.clone()),
+            }
+        }
+        let decided = self.decide_schemas(now, missing);
+        decided.map(Ok).map_err(|refused| Refusal {
+            reason: refused.reason,
+            text: refused.text,
+        })
     }
 
     /// Whether all bindings can be made once queues and exchanges are there.
@@ -140,6 +215,19 @@ impl Broker {
             false => Ok(()),
         }
     }
+}
+
+/// Whether a schema is there already. A text may be compiled to other bytes by another version.
+fn is_same(known: &SchemaVersion, wanted: &Candidate) -> bool {
+    let is_text = known.source.is_some() && known.source == wanted.source;
+    known.message_type == wanted.schema.message_type()
+        && (is_text || known.descriptor == *wanted.schema.descriptor())
+        && wanted
+            .compatibility
+            .is_none_or(|rule| rule == known.compatibility)
+        && wanted
+            .refuses_unknown_fields
+            .is_none_or(|refuses| refuses == known.refuses_unknown_fields)
 }
 
 fn too_many(what: &str) -> Refusal {

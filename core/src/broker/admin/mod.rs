@@ -129,7 +129,7 @@ impl Broker {
             Request::SchemaVersions { subject } => self.schema_history(&subject),
             Request::RegisterSchema { candidate } => self.manage_register(now, *candidate),
             Request::DeleteSchema { subject } => self.manage_forget(&subject),
-            Request::Import { definitions } => self.manage_import(&definitions),
+            Request::Import { definitions } => self.manage_import(now, &definitions),
         }
     }
 

@@ -6,6 +6,7 @@ use super::harness::*;
 use crate::admin::{Definitions, PublishTo, Reply, Request};
 use crate::broker::{BrokerConfig, GroupSpec, Paging, QueueSpec};
 use crate::route::{BindingSpec, ExchangeKind, ExchangeSpec};
+use crate::schema::{Candidate, Schema, Source};
 use crate::store::Op;
 use crate::vocab::{Address, ConnId, Delay, Envelope, Outcome, Port, Reason, Wishes};
 
@@ -369,6 +370,7 @@ fn a_topology_is_made_as_a_whole_or_not_at_all() {
         queues: vec![QueueSpec::new("new"), QueueSpec::new("old")],
         exchanges: vec![ExchangeSpec::new("e", ExchangeKind::Topic)],
         bindings: vec![BindingSpec::to_queue("e", "new", "a.#")],
+        ..Definitions::default()
     };
     let import = |definitions: &Definitions| Request::Import {
         definitions: Box::new(definitions.clone()),
@@ -412,6 +414,81 @@ fn a_topology_is_made_as_a_whole_or_not_at_all() {
     definitions.queues.push(QueueSpec::new("third"));
     assert_eq!(refused(rig.manage(import(&definitions))), Reason::NotFound);
     assert!(rig.broker.queue_counters("third").is_none());
+}
+
+/// Groups and schemas are part of it, and what of them cannot be there keeps everything out.
+#[test]
+fn groups_and_schemas_come_with_the_topology() {
+    let mut rig = Rig::with_q();
+    let schema = |subject: &str, text: &str| {
+        let source = Source::Text(text.to_owned());
+        Candidate {
+            subject: subject.to_owned(),
+            schema: Schema::compile(&source, "M").expect("a schema").into(),
+            source: Some(text.to_owned()),
+            compatibility: None,
+            refuses_unknown_fields: None,
+        }
+    };
+    let group = |queue: &str, name: &str| GroupSpec {
+        queue: queue.to_owned(),
+        name: name.to_owned(),
+    };
+    let (one, other) = (
+        "syntax = \"proto3\"; message M { int32 n = 1; }",
+        "syntax = \"proto3\"; message M { bytes n = 1; }",
+    );
+    let mut definitions = Definitions {
+        version: 1,
+        queues: vec![QueueSpec::new("new")],
+        groups: vec![group("new", "g"), group("q", "g")],
+        schemas: vec![schema("new", one)],
+        ..Definitions::default()
+    };
+    let import = |definitions: &Definitions| Request::Import {
+        definitions: Box::new(definitions.clone()),
+    };
+    for (bad, reason) in [
+        (group("nowhere", "g"), Reason::NotFound),
+        (group("q", "g"), Reason::Invalid),
+    ] {
+        let mut wrong = definitions.clone();
+        wrong.groups.push(bad);
+        assert_eq!(refused(rig.manage(import(&wrong))), reason);
+    }
+    assert!(
+        rig.broker.queue_counters("new").is_none(),
+        "nothing was made"
+    );
+    assert!(rig.broker.schemas.version("new", 0).is_none());
+    for (created, unchanged) in [(2, 0), (0, 2)] {
+        let Reply::Imported(done) = rig.manage(import(&definitions)) else {
+            panic!("not imported")
+        };
+        assert_eq!(
+            (done.created.groups, done.unchanged.groups),
+            (created, unchanged)
+        );
+        assert_eq!(
+            (done.created.schemas, done.unchanged.schemas),
+            (created / 2, unchanged / 2)
+        );
+    }
+    // It holds for what is published from now on: an AMQP message of text is none.
+    let publish = Request::Publish {
+        to: PublishTo::Queue("new".into()),
+        message: message("x", durable()),
+    };
+    assert_eq!(refused(rig.manage(publish)), Reason::Undecodable);
+    definitions.queues.push(QueueSpec::new("third"));
+    definitions.schemas[0] = schema("new", other);
+    match rig.manage(import(&definitions)) {
+        Reply::Conflict { field, .. } => assert_eq!(field, "schemas"),
+        other => panic!("{other:?}"),
+    }
+    assert!(rig.broker.queue_counters("third").is_none());
+    definitions.schemas = vec![schema("q", one), schema("q", one)];
+    assert_eq!(refused(rig.manage(import(&definitions))), Reason::Invalid);
 }
 
 #[test]
