@@ -43,7 +43,11 @@ struct Status {}
 /// Check whether the broker should get traffic; the exit code says it too.
 #[derive(FromArgs, ArgsInfo)]
 #[argh(subcommand, name = "health", help_triggers("--help"))]
-struct Health {}
+struct Health {
+    /// ask only whether it lives: what a restart cannot mend, such as a full disk, does not count
+    #[argh(switch)]
+    live: bool,
+}
 
 /// Show the broker in numbers.
 #[derive(FromArgs, ArgsInfo)]
@@ -92,8 +96,9 @@ impl Args {
                 let answer = client.get("/api/v1/stats")?;
                 output.text(&answer, &status(&answer.json))
             }
-            Command::Health(Health {}) => {
-                let answer = client.get("/api/v1/health/ready")?;
+            Command::Health(Health { live }) => {
+                let path = if *live { "live" } else { "ready" };
+                let answer = client.get(&format!("/api/v1/health/{path}"))?;
                 output.done(
                     &answer,
                     &format!("the broker is {}", plain(&answer.json["status"])),

@@ -122,6 +122,11 @@ const LINES: &[Line] = &[
     (&["broker", "config"], "GET", "/api/v1/config"),
     (&["broker", "limits"], "GET", "/api/v1/limits"),
     (&["broker", "export"], "GET", "/api/v1/definitions"),
+    (
+        &["broker", "health", "--live"],
+        "GET",
+        "/api/v1/health/live",
+    ),
     (&["cluster", "status"], "GET", "/api/v1/cluster"),
     (&["connection", "get", "7"], "GET", "/api/v1/connections/7"),
     (
