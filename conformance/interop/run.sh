@@ -12,61 +12,9 @@ set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 TARGET=$(realpath -m "${CARGO_TARGET_DIR:-$HERE/../../target}")
 WORK=$TARGET/interop
-[ $# -ge 1 ] && [ -x "$1" ] || { echo "usage: run.sh QQD_BINARY [TEST,TEST...]" >&2; exit 2; }
-QQD=$(realpath "$1")
-ONLY=${2:-}
 CLIENTS=(python node rust)
-export PYTHONDONTWRITEBYTECODE=1
-mkdir -p "$WORK"
-RUN=$(mktemp -d "$WORK/run.XXXXXX")
-PIDS=()
-PASSED=0
-FAILED=0
-
-finish() {
-  local pid
-  for pid in "${PIDS[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
-}
-trap finish EXIT
-
-pass() { PASSED=$((PASSED + 1)); echo "PASS $1"; }
-fail() { FAILED=$((FAILED + 1)); echo "FAIL $1"; }
-wanted() { [ -z "$ONLY" ] || [[ ",$ONLY," == *",$1,"* ]]; }
-
-install_clients() {
-  local want
-  want=$(cksum < "$HERE/python/requirements.txt")
-  if [ "$(cat "$WORK/python.installed" 2>/dev/null)" != "$want" ]; then
-    rm -rf "$WORK/venv"
-    python3 -m venv "$WORK/venv"
-    "$WORK/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$HERE/python/requirements.txt"
-    echo "$want" > "$WORK/python.installed"
-  fi
-  mkdir -p "$WORK/node"
-  cp "$HERE"/node/*.js "$HERE"/node/package.json "$HERE"/node/package-lock.json "$HERE"/node/.npmrc "$WORK/node/"
-  cp "$HERE/messages.json" "$WORK/"
-  want=$(cksum < "$HERE/node/package-lock.json")
-  if [ "$(cat "$WORK/node.installed" 2>/dev/null)" != "$want" ]; then
-    (cd "$WORK/node" && npm ci --silent)
-    echo "$want" > "$WORK/node.installed"
-  fi
-  CARGO_TARGET_DIR=$TARGET cargo build --quiet --locked --manifest-path "$HERE/rust/Cargo.toml"
-}
-
-# Below the range that outgoing sockets take their ports from.
-free_ports() {
-  python3 - "$1" <<'PY'
-import random, socket, sys
-found = []
-while len(found) < int(sys.argv[1]):
-    port = random.randrange(20000, 32000)
-    with socket.socket() as s:
-        try: s.bind(("127.0.0.1", port))
-        except OSError: continue
-    if port not in found: found.append(port)
-print(*found)
-PY
-}
+# shellcheck source=lib.sh
+. "$HERE/lib.sh"
 
 queues() {
   local c w name
@@ -77,39 +25,17 @@ queues() {
   done
 }
 
-# config FILE PORT AUTO_CREATE
-config() {
-  cat > "$1" <<TOML
-[server]
-bind_addr = "127.0.0.1"
-amqp_port = $2
-binary_port = 0
-
-[management]
-enabled = false
-
-[storage]
-backend = "${STORE:-sqlite}"
-path = "${1%.toml}-data"
-
-[limits]
-# How full this machine's disk is must not decide a test.
-disk_free_min = "16MiB"
-
-[defaults]
-auto_create_queues = $3
-
-[auth]
-users_file = "$RUN/users"
-
-[logging]
-level = "warn"
-TOML
-  local q
-  if [ "$3" = false ]; then
-    for q in $(queues); do printf '\n[[queue]]\nname = "%s"\n' "$q" >> "$1"; done
-    for q in "${CLIENTS[@]}"; do exchanges "interop-$q" >> "$1"; done
-  fi
+# configure NAME AUTO_CREATE
+configure() {
+  {
+    config "$1"
+    printf '[defaults]\nauto_create_queues = %s\n\n[auth]\nusers_file = "%s"\n' "$2" "$RUN/users"
+    local q
+    if [ "$2" = false ]; then
+      for q in $(queues); do printf '\n[[queue]]\nname = "%s"\n' "$q"; done
+      for q in "${CLIENTS[@]}"; do exchanges "interop-$q"; done
+    fi
+  } > "$RUN/$1.toml"
 }
 
 # exchanges PREFIX: those of one client, and a queue that is full with one message
@@ -126,21 +52,6 @@ exchanges() {
 
 # binding PREFIX EXCHANGE QUEUE MORE
 binding() { printf '\n[[binding]]\nexchange = "%s-%s"\nqueue = "%s-%s"\n%s\n' "$1" "$2" "$1" "$3" "$4"; }
-
-# start NAME PORT: starts a daemon with NAME.toml and waits until it takes connections
-start() {
-  "$QQD" --config "$RUN/$1.toml" > "$RUN/$1.log" 2>&1 < /dev/null &
-  PIDS+=($!)
-  local pid=$! _
-  for _ in $(seq 200); do
-    if (exec 3<> "/dev/tcp/127.0.0.1/$2") 2>/dev/null; then return 0; fi
-    kill -0 "$pid" 2>/dev/null || break
-    sleep 0.05
-  done
-  echo "qqd did not start with $RUN/$1.toml:" >&2
-  cat "$RUN/$1.log" >&2
-  exit 2
-}
 
 client() {
   local which=$1
@@ -159,11 +70,7 @@ run_tests() {
   while read -r name; do
     wanted "$name" || continue
     line=$(grep -E "^(PASS|FAIL) $c $name(:|\$)" "$RUN/$c.out" | head -n 1 || true)
-    case $line in
-      PASS*) pass "$c $name" ;;
-      FAIL*) fail "${line#FAIL }" ;;
-      *) fail "$c $name: the client said nothing (see $RUN/$c.err)" ;;
-    esac
+    reported "$c $name" "$line" "$RUN/$c.err"
   done < "$HERE/tests.txt"
 }
 
@@ -178,32 +85,21 @@ run_exchange() {
   fi
 }
 
-stop() {
-  local pid=$1 name=$2 status=0 _
-  kill -TERM "$pid" 2>/dev/null || { fail "daemon $name: gone before its end: $(tail -n 1 "$RUN/$name.log")"; return; }
-  for _ in $(seq 200); do
-    kill -0 "$pid" 2>/dev/null || break
-    sleep 0.05
-  done
-  kill -KILL "$pid" 2>/dev/null && { fail "daemon $name: still there 10 s after SIGTERM"; return; }
-  wait "$pid" || status=$?
-  if [ "$status" = 0 ]; then pass "daemon $name ends with status 0"; else fail "daemon $name: ended with status $status"; fi
-}
-
-install_clients
+install_both --no-deps
+cp "$HERE/messages.json" "$WORK/"
+CARGO_TARGET_DIR=$TARGET cargo build --quiet --locked --manifest-path "$HERE/rust/Cargo.toml"
 echo guest:guest > "$RUN/users"
-read -r PORT AUTO_PORT <<< "$(free_ports 2)"
-config "$RUN/declared.toml" "$PORT" false
-config "$RUN/auto.toml" "$AUTO_PORT" true
-start declared "$PORT"
-start auto "$AUTO_PORT"
+configure declared false
+configure auto true
+start declared AMQP
+DECLARED_PORT=$PORT
+start auto AMQP
+AUTO_PORT=$PORT
+PORT=$DECLARED_PORT
 for c in "${CLIENTS[@]}"; do run_tests "$c"; done
 if wanted exchange; then
   for w in "${CLIENTS[@]}"; do for r in "${CLIENTS[@]}"; do run_exchange "$w" "$r"; done; done
 fi
 stop "${PIDS[0]}" declared
 stop "${PIDS[1]}" auto
-PIDS=()
-[ "$FAILED" != 0 ] || rm -rf "$RUN"
-echo "$PASSED passed, $FAILED failed"
-[ "$FAILED" = 0 ]
+summary
