@@ -252,6 +252,14 @@ fn map_of(message: &Bytes, range: Option<&qq_proto_amqp::section::SectionRange>)
     }
 }
 
+/// The key by which a queue knows a message.
+fn dedup_id_of(message: &Bytes, sections: &Sections) -> Option<Value> {
+    let key = Value::Symbol(Symbol::from_static("x-opt-dedup-id"));
+    let annotations = map_of(message, sections.message_annotations.as_ref());
+    let mut found = annotations.into_iter().filter(|(name, _)| *name == key);
+    found.next().map(|(_, value)| value)
+}
+
 fn maybe_text() -> impl Strategy<Value = Option<String>> {
     prop::option::of("[a-zA-Z0-9 äß/.-]{1,40}")
 }
@@ -374,13 +382,7 @@ proptest! {
         let message = bench.get_amqp();
         let sections = Sections::scan(&message).expect("a message");
         sections.check_annotations(&message).expect("legal keys");
-        let annotations = map_of(&message, sections.message_annotations.as_ref());
-        let is_dedup_id = |(key, _): &&(Value, Value)| {
-            *key == Value::Symbol(Symbol::from_static("x-opt-dedup-id"))
-        };
-        let found = annotations.iter().find(is_dedup_id).map(|(_, value)| value);
-        let expected = idempotency.as_deref().map(string);
-        prop_assert_eq!(found, expected.as_ref());
+        prop_assert_eq!(dedup_id_of(&message, &sections), idempotency.as_deref().map(string));
         let header = sections.header(&message).expect("legal").unwrap_or_default();
         prop_assert_eq!(header.durable, !is_transient);
         prop_assert_eq!(header.priority.map(u32::from), priority);
@@ -395,13 +397,12 @@ proptest! {
         prop_assert_eq!(properties.group_id.as_ref().map(|id| id.as_str()), texts.key.as_deref());
         prop_assert_eq!(properties.reply_to, texts.reply_to.as_deref().map(string));
         prop_assert_eq!(properties.correlation_id, texts.correlation_id.as_deref().map(string));
-        let found = map_of(&message, sections.application_properties.as_ref());
         let expected: Map = texts
             .headers
             .iter()
             .map(|(name, value)| (string(name), string(value)))
             .collect();
-        prop_assert_eq!(found, expected);
+        prop_assert_eq!(map_of(&message, sections.application_properties.as_ref()), expected);
         let body = message.slice(sections.body.range.clone());
         prop_assert_eq!(body, section(0x75, Value::Binary(texts.payload.into())));
     }

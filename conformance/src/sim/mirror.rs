@@ -62,7 +62,8 @@ impl Keys {
         if let Some(made_up) = recovered.0.iter().find(|key| !given.0.contains(key)) {
             return Err(format!("{made_up:?} is recovered and was never given"));
         }
-        let latest_ms = self
+        // What the store has beyond this may have let it forget.
+        let latest_ms = given
             .0
             .iter()
             .map(|key| key.seen_at_ms)

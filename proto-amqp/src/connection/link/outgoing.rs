@@ -231,7 +231,12 @@ impl Connection {
             self.no_progress.credit(super::super::PROGRESS_TRANSFER);
             return Ok(());
         }
-        self.queued_bytes += size;
+        self.queue_delivery(link, &out, txn_id.cloned());
+        Ok(())
+    }
+
+    /// Keeps a message until it can be written.
+    fn queue_delivery(&mut self, link: LinkId, out: &OutgoingDelivery<'_>, txn_id: Option<Bytes>) {
         let queued = Queued {
             tag: out.tag,
             token: out.token,
@@ -240,15 +245,15 @@ impl Connection {
             batchable: out.batchable,
             started_as: None,
             is_aborted: false,
-            txn_id: txn_id.cloned(),
+            txn_id,
             head: Bytes::copy_from_slice(out.head),
             payload: out.payload.clone(),
         };
+        self.queued_bytes += queued.len();
         if let Some(outgoing) = self.links.find_mut(link.0).and_then(|link| link.outgoing()) {
             outgoing.queue.push_back(queued);
         }
         self.list_sender(link);
-        Ok(())
     }
 
     /// Takes back a message that is not wholly sent. Returns whether it was: a queued one just goes, a begun one is
