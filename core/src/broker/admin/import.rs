@@ -28,20 +28,8 @@ impl Broker {
         if let Some(conflict) = self.check_queues(&wanted.queues, &mut created.queues)? {
             return Ok(Done::Read(conflict));
         }
-        for spec in &wanted.exchanges {
-            let known = self
-                .exchanges
-                .find(&spec.name)
-                .and_then(|id| self.exchanges.spec(id));
-            if let Some(field) = known.and_then(|known| known.difference(spec)) {
-                let text = format!(
-                    "the exchange {} exists with another {field}",
-                    quoted(&spec.name)
-                );
-                let field = field.to_owned();
-                return Ok(Done::Read(Reply::Conflict { field, text }));
-            }
-            created.exchanges += u64::from(known.is_none() && self.exchanges.decide_declare(spec)?);
+        if let Some(conflict) = self.check_exchanges(wanted, &mut created.exchanges)? {
+            return Ok(Done::Read(conflict));
         }
         self.check_bindings(wanted)?;
         created.groups = self.check_groups(wanted, created.queues)?;
@@ -50,10 +38,6 @@ impl Broker {
             Err(conflict) => return Ok(Done::Read(conflict)),
         };
         created.schemas = schemas.len() as u64;
-        let exchanges = self.exchanges.len() as u64 + created.exchanges;
-        if exchanges > self.config.limits.exchanges_max as u64 {
-            return Err(too_many("exchanges"));
-        }
         for spec in &wanted.queues {
             if !self.queue_names.contains_key(spec.name.as_str()) {
                 self.declare_queue(spec.clone(), None)?;
@@ -171,6 +155,34 @@ impl Broker {
             reason: refused.reason,
             text: refused.text,
         })
+    }
+
+    /// Whether all exchanges can be there; counts those that are missing.
+    fn check_exchanges(
+        &self,
+        wanted: &Definitions,
+        missing: &mut u64,
+    ) -> Result<Option<Reply>, Refusal> {
+        for spec in &wanted.exchanges {
+            let known = self
+                .exchanges
+                .find(&spec.name)
+                .and_then(|id| self.exchanges.spec(id));
+            if let Some(field) = known.and_then(|known| known.difference(spec)) {
+                let text = format!(
+                    "the exchange {} exists with another {field}",
+                    quoted(&spec.name)
+                );
+                let field = field.to_owned();
+                return Ok(Some(Reply::Conflict { field, text }));
+            }
+            *missing += u64::from(known.is_none() && self.exchanges.decide_declare(spec)?);
+        }
+        let exchanges = self.exchanges.len() as u64 + *missing;
+        match exchanges > self.config.limits.exchanges_max as u64 {
+            true => Err(too_many("exchanges")),
+            false => Ok(None),
+        }
     }
 
     /// Whether all bindings can be made once queues and exchanges are there.

@@ -416,20 +416,21 @@ fn a_topology_is_made_as_a_whole_or_not_at_all() {
     assert!(rig.broker.queue_counters("third").is_none());
 }
 
+fn schema(subject: &str, text: &str) -> Candidate {
+    let source = Source::Text(text.to_owned());
+    Candidate {
+        subject: subject.to_owned(),
+        schema: Schema::compile(&source, "M").expect("a schema").into(),
+        source: Some(text.to_owned()),
+        compatibility: None,
+        refuses_unknown_fields: None,
+    }
+}
+
 /// Groups and schemas are part of it, and what of them cannot be there keeps everything out.
 #[test]
 fn groups_and_schemas_come_with_the_topology() {
     let mut rig = Rig::with_q();
-    let schema = |subject: &str, text: &str| {
-        let source = Source::Text(text.to_owned());
-        Candidate {
-            subject: subject.to_owned(),
-            schema: Schema::compile(&source, "M").expect("a schema").into(),
-            source: Some(text.to_owned()),
-            compatibility: None,
-            refuses_unknown_fields: None,
-        }
-    };
     let group = |queue: &str, name: &str| GroupSpec {
         queue: queue.to_owned(),
         name: name.to_owned(),
