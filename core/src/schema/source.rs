@@ -244,6 +244,14 @@ fn count_parts(set: &[u8]) -> Result<usize, Fault> {
         if !is_shallow(file) {
             return Err(Fault::Invalid(TOO_DEEP.to_owned()));
         }
+        // The library panics where it wants to say so.
+        if let Some(other) = &file.syntax
+            && !["proto2", "proto3"].contains(&other.as_str())
+        {
+            let name = file.name();
+            let text = format!("{name}: the syntax {other:?} is neither \"proto2\" nor \"proto3\"");
+            return Err(Fault::Invalid(text));
+        }
         parts += file.extension.len();
         parts += file
             .enum_type

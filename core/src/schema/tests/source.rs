@@ -136,6 +136,27 @@ fn a_descriptor_set_is_taken_as_it_is_or_refused() {
     assert!(told.to_string().contains("o.proto"), "{told}");
 }
 
+/// A library panics at these.
+#[test]
+fn a_descriptor_set_of_another_syntax_is_refused() {
+    // A file "a.proto" with a message M, and its syntax.
+    let file = |syntax: &str| {
+        let mut file = bytes("0a07 612e70726f746f 2203 0a014d 62");
+        file.push(syntax.len() as u8);
+        file.extend(syntax.bytes());
+        [&[0x0a, file.len() as u8][..], &file].concat()
+    };
+    let compile = |set: Vec<u8>| Schema::compile(&Source::Descriptor(set.into()), "M");
+    for syntax in ["prOto3", "editions", "proto4", ""] {
+        let told = compile(file(syntax)).expect_err(syntax).to_string();
+        assert!(told.contains("a.proto: the syntax"), "{told}");
+        assert!(told.contains(&format!("{syntax:?}")), "{told}");
+    }
+    for syntax in ["proto2", "proto3"] {
+        assert!(compile(file(syntax)).is_ok(), "{syntax}");
+    }
+}
+
 /// Values of options are read by a library without a bound of its own.
 #[test]
 fn nesting_of_an_option_is_bounded() {
