@@ -92,6 +92,8 @@ impl State {
                 }
             }
             Op::QueueDeleted { queue } => {
+                // Nobody asks for the keys of a queue that is gone.
+                self.keys.0.retain(|key| key.queue != *queue);
                 if self.queues.remove(queue).is_none() {
                     return Err(format!("queue {} is deleted and is not there", queue.0));
                 }
