@@ -97,7 +97,6 @@ impl State {
                 if self.queues.remove(queue).is_none() {
                     return Err(format!("queue {} is deleted and is not there", queue.0));
                 }
-                self.keys.0.retain(|key| key.queue != *queue);
             }
             Op::ExchangeDeclared { spec } => self.declare(&spec.name, op)?,
             Op::ExchangeDeleted { name } => self.undeclare(name)?,
