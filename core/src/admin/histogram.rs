@@ -18,10 +18,9 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Something took no time that could be measured.
-    #[inline]
-    pub fn note_instant(&mut self) {
-        self.buckets[0] += 1;
+    /// `count` things took no time that could be measured.
+    pub fn note_instant(&mut self, count: u64) {
+        self.buckets[0] += count;
     }
 
     /// `count` things took this time each.
@@ -72,7 +71,7 @@ mod tests {
     #[test]
     fn a_bucket_holds_what_took_up_to_its_bound() {
         let mut histogram = Histogram::default();
-        histogram.note_instant();
+        histogram.note_instant(1);
         histogram.note(Duration::from_micros(100), 1);
         histogram.note(Duration::from_micros(101), 2);
         histogram.note(Duration::from_secs(10), 1);

@@ -48,6 +48,11 @@ impl Ages {
             .marks
             .last()
             .map_or(wall_ms, |last| last.wall_ms.max(wall_ms));
+        if self.marks.is_empty() {
+            // Most queues are short, and there may be a great many of them.
+            self.marks.shrink_to(1);
+            self.marks.reserve_exact(1);
+        }
         self.marks.push(Mark { seq, wall_ms });
     }
 

@@ -20,7 +20,11 @@ struct Run {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Latency {
-    told: Histogram,
+    /// Messages that waited for nothing.
+    instant: u64,
+    /// Made with the first message that waits, and no memory is kept for runs that are over: there may be a great many
+    /// queues that are seldom used.
+    told: Option<Box<Histogram>>,
     runs: VecDeque<Run>,
 }
 
@@ -28,7 +32,7 @@ impl Latency {
     /// A message that waits for nothing was taken.
     #[inline]
     pub(crate) fn at_once(&mut self) {
-        self.told.note_instant();
+        self.instant += 1;
     }
 
     /// A message was taken that waits for a batch.
@@ -52,13 +56,19 @@ impl Latency {
     /// Everything up to a batch is safe.
     pub(crate) fn end(&mut self, upto: BatchId, now: Duration) {
         while let Some(run) = self.runs.pop_front_if(|run| run.batch <= upto) {
-            self.told.note(now.saturating_sub(run.since), run.count);
+            let told = self.told.get_or_insert_default();
+            told.note(now.saturating_sub(run.since), run.count);
+        }
+        if self.runs.is_empty() {
+            self.runs = VecDeque::new();
         }
     }
 
     /// What is known so far.
     pub(crate) fn histogram(&self) -> Histogram {
-        self.told
+        let mut told = self.told.as_deref().copied().unwrap_or_default();
+        told.note_instant(self.instant);
+        told
     }
 }
 

@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_histogram_is_written_with_bounds_in_seconds() {
         let mut histogram = Histogram::default();
-        histogram.note_instant();
+        histogram.note_instant(1);
         histogram.note(std::time::Duration::from_micros(1_500), 2);
         histogram.note(std::time::Duration::from_secs(20), 1);
         let mut out = String::new();
