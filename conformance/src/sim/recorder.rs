@@ -37,6 +37,15 @@ struct Given {
     name: String,
 }
 
+/// A delivery that was given an outcome under a transaction.
+#[derive(Debug)]
+struct Retired {
+    delivery: u64,
+    outcome: Outcome,
+    /// Its client forgot it, so that it goes back by itself when the transaction fails.
+    is_forgotten: bool,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
@@ -59,7 +68,7 @@ pub(super) struct Recorder {
     /// Messages that a stream does not have, for one reason or another.
     dropped: BTreeSet<u64>,
     /// Outcomes that wait for the discharge of a transaction.
-    retired: BTreeMap<(ConnId, u64), Vec<(u64, Outcome, bool)>>,
+    retired: BTreeMap<(ConnId, u64), Vec<Retired>>,
     /// Dead letters that went further than to their first grave: there they are messages of their own.
     moved: BTreeSet<String>,
 }
@@ -306,20 +315,23 @@ impl Recorder {
 
     /// A client gave a delivery an outcome under a transaction, and may have forgotten it.
     pub(super) fn retire(&mut self, txn: (ConnId, u64), d: u64, o: Outcome, is_forgotten: bool) {
-        self.retired
-            .entry(txn)
-            .or_default()
-            .push((d, o, is_forgotten));
+        let retired = Retired {
+            delivery: d,
+            outcome: o,
+            is_forgotten,
+        };
+        self.retired.entry(txn).or_default().push(retired);
     }
 
     /// The broker executed a discharge.
     pub(super) fn discharged(&mut self, t: u64, txn: (ConnId, u64), is_done: bool) {
-        for (d, o, is_forgotten) in self.retired.remove(&txn).unwrap_or_default() {
+        for retired in self.retired.remove(&txn).unwrap_or_default() {
+            let (d, o) = (retired.delivery, retired.outcome);
             if is_done {
                 self.settle(t, d, o);
                 // What its client may say of it later means nothing.
                 self.given.remove(&d);
-            } else if is_forgotten {
+            } else if retired.is_forgotten {
                 // The broker takes it back by itself.
                 let o = match o {
                     Outcome::Released => Outcome::Released,

@@ -273,7 +273,8 @@ impl Reference {
             told_active: None,
         };
         self.serials += 1;
-        self.ports.insert(peer, PortKind::Consumer(consumer));
+        self.ports
+            .insert(peer, PortKind::Consumer(Box::new(consumer)));
         self.stand_by(peer);
         self.keep_place(peer);
     }

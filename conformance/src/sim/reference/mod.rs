@@ -143,7 +143,7 @@ struct Producer {
 #[derive(Debug)]
 enum PortKind {
     Producer(Producer),
-    Consumer(Consumer),
+    Consumer(Box<Consumer>),
 }
 
 /// What the reference wants others to know.
