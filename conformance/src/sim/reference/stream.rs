@@ -83,14 +83,21 @@ impl Reference {
         streams.map(|queue| queue.entries.len()).sum()
     }
 
-    /// Whether a connection has all that there is of its streams.
+    /// Whether a connection has all that there is of all streams. It has nothing of one that it does not read yet.
     pub(in crate::sim) fn has_read_all(&self, conn: ConnId) -> bool {
-        self.ports.iter().all(|((owner, _), port)| match port {
-            PortKind::Consumer(consumer) if *owner == conn => {
-                let queue = self.queues.get(&consumer.queue);
-                queue.is_none_or(|queue| unread(consumer, queue).is_none())
-            }
-            _ => true,
+        let streams = self
+            .queues
+            .iter()
+            .filter(|(_, queue)| queue.spec.is_stream());
+        let mut filled = streams.filter(|(_, queue)| !queue.entries.is_empty());
+        filled.all(|(name, queue)| {
+            let mut of_conn = self.ports.iter().filter(|((owner, _), _)| *owner == conn);
+            of_conn.any(|(_, port)| match port {
+                PortKind::Consumer(consumer) => {
+                    consumer.queue == *name && unread(consumer, queue).is_none()
+                }
+                PortKind::Producer(_) => false,
+            })
         })
     }
 
