@@ -334,6 +334,10 @@ impl Qwerq {
             && let Some(consumer) = self.consumers.remove(&whose)
         {
             *scene.operations += 1;
+            // What it holds goes back, and that is no attempt.
+            for d in consumer.held.values() {
+                scene.recorder.settle(scene.now, *d, Outcome::Released);
+            }
             scene.recorder.gone(scene.now, &consumer.process);
         }
     }
