@@ -154,8 +154,9 @@ impl Broker {
             let backlog = &mut self.queues[slot].backlog;
             backlog.start_expiry(at, now.mono_ms_up());
             backlog.start_delays(at, now.mono_ms_up());
+            let window_ms = self.queues[slot].spec.dedup_window_ms;
             if let Some(dedup) = &mut self.queues[slot].dedup {
-                self.dedup_keys += dedup.start(at, now.mono_ms_up());
+                self.dedup_keys += dedup.start(at, now.mono_ms_up(), window_ms);
             }
             self.arm(slot);
             self.note_use(slot);

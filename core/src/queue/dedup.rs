@@ -72,12 +72,14 @@ impl Dedup {
         self.noted.push((until_wall_ms, key.into()));
     }
 
-    /// After recovery: windows run on; returns how many there are.
-    pub(crate) fn start(&mut self, at: Clock, mono_ms_up: u64) -> usize {
+    /// After recovery: windows run on; returns how many there are. When the wall clock was set back meanwhile, no more
+    /// than a whole window is left of each, so that those that begin from here on end after them.
+    pub(crate) fn start(&mut self, at: Clock, mono_ms_up: u64, window_ms: u64) -> usize {
         let mut noted = std::mem::take(&mut self.noted);
         noted.sort();
         for (until_wall_ms, key) in noted {
             let left_ms = u64::try_from(until_wall_ms.saturating_sub(at.wall_ms)).unwrap_or(0);
+            let left_ms = left_ms.min(window_ms);
             if left_ms > 0 && self.known.insert(Arc::clone(&key)) {
                 self.in_order
                     .push_back((mono_ms_up.saturating_add(left_ms), key));
@@ -118,10 +120,23 @@ mod tests {
         dedup.note(b"over", 1_000);
         dedup.note(b"soon", 1_001);
         // By the wall clock it is 1,000.
-        assert_eq!(dedup.start(at(1_500), 1_500), 2);
+        assert_eq!(dedup.start(at(1_500), 1_500, 60_000), 2);
         assert_eq!(dedup.next_ms(), 1_501);
         assert_eq!(dedup.forget_over(at(1_501)), 1);
         assert_eq!(dedup.next_ms(), 2_200);
         assert!(dedup.is_known(b"late"));
+    }
+
+    #[test]
+    fn a_wall_clock_that_was_set_back_keeps_no_later_key() {
+        let mut dedup = Dedup::new(1);
+        dedup.note(b"old", 3_600_000);
+        // By the wall clock it is 1,000, and a window has 2,000.
+        assert_eq!(dedup.start(at(1_500), 1_500, 2_000), 1);
+        dedup.add(b"new", 1_600 + 2_000);
+        assert_eq!(dedup.forget_over(at(3_500)), 1);
+        assert!(!dedup.is_known(b"old") && dedup.is_known(b"new"));
+        assert_eq!(dedup.forget_over(at(3_600)), 1);
+        assert!(!dedup.is_known(b"new"));
     }
 }

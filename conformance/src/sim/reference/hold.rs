@@ -151,6 +151,8 @@ impl Queue {
         }
         for (key, until_ms) in ends {
             let left_ms = (until_ms - now.wall_ms).unsigned_abs();
+            // The wall clock may have been set back.
+            let left_ms = left_ms.min(self.spec.dedup_window_ms);
             let seen = Seen {
                 until_ms: up_ms(now) + left_ms,
                 number: 0,
