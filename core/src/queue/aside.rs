@@ -215,9 +215,10 @@ impl Backlog {
         freed
     }
 
-    /// The next request for bodies of messages that are to be released. It stays asked until its answer came.
+    /// The next request for bodies of messages that are to be released. It stays asked until its answer came. What came
+    /// back and is kept from some consumer holds up nothing: nobody may be there who takes it.
     pub(crate) fn ask_aside(&mut self, share: Share) -> Option<Span> {
-        if self.aside.asked.is_some() || self.returned_len() >= share.len.max(1) {
+        if self.aside.asked.is_some() || self.returned.len() >= share.len.max(1) {
             return None;
         }
         let first = *self.aside.wanted.first()?;
@@ -235,7 +236,7 @@ impl Backlog {
 
     /// Whether a body is asked for, or about to be, of a message that stands in its turn when it came.
     pub(super) fn is_aside_coming(&self) -> bool {
-        let is_next = !self.aside.wanted.is_empty() && self.returned_len() == 0;
+        let is_next = !self.aside.wanted.is_empty() && self.returned.is_empty();
         self.aside.asked.is_some() || is_next
     }
 

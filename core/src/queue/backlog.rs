@@ -43,7 +43,7 @@ pub(crate) struct Backlog {
     pub(super) entries: Chunks<Entry, Box<Cold>>,
     pub(super) cursor: u64,
     /// By rank and position.
-    returned: BTreeSet<(u8, u64)>,
+    pub(super) returned: BTreeSet<(u8, u64)>,
     /// Returned messages that some consumer must not get again.
     parked: BTreeSet<(u8, u64)>,
     /// The highest priority; 0 = they do not count. When they do, every waiting message stands in one of the sets above.
@@ -129,6 +129,7 @@ impl Backlog {
     }
 
     /// Messages that came back and do not stand ahead of the cursor.
+    #[cfg(test)]
     pub(crate) fn returned_len(&self) -> usize {
         self.returned.len() + self.parked.len()
     }

@@ -150,8 +150,6 @@ fn consumers_that_settle_by_themselves_and_filters_keep_the_order() {
     assert!(matches!(told[..], [Notice::Deliver { .. }]), "{told:?}");
 }
 
-/// CG-03, small and exact: consumers come and go with what they hold, and of each key the messages are done in order,
-/// one at a time, until all are done. Also where hardly any body is in memory.
 /// A drain is answered when what is next was delivered, also where its body has to be fetched beside the queue.
 #[test]
 fn a_drain_waits_for_the_body_of_a_message_whose_key_became_free() {
@@ -178,6 +176,40 @@ fn a_drain_waits_for_the_body_of_a_message_whose_key_became_free() {
     ));
 }
 
+/// What a consumer wants never again holds up no body that has to be fetched for it.
+#[test]
+fn what_is_kept_from_a_consumer_does_not_keep_the_next_of_a_key_from_it() {
+    let mut rig = Rig::new(super::paging::paged([lossy("q")]));
+    rig.produce(A, P, named("q"));
+    super::paging::publish(&mut rig, 0..40, &durable());
+    for _ in 0..50 {
+        send(&mut rig, &["a1", "a2"]);
+    }
+    rig.consume(B, C, consumer(named("q")));
+    rig.permit(B, C, 100);
+    assert_eq!(rig.texts(B, C).len(), 41, "all but those behind a1");
+    let never = Outcome::Modified {
+        failed: false,
+        undeliverable_here: true,
+        annotations: None,
+    };
+    rig.settle(B, C, 0, 39, never);
+    rig.settle(B, C, 40, 40, Outcome::Accepted);
+    assert_eq!(rig.texts(B, C), ["a2"]);
+    rig.settle(B, C, 41, 41, Outcome::Accepted);
+    rig.drain(B, C, 100);
+    let told = rig.told(B);
+    assert!(matches!(
+        &told[..],
+        [
+            Notice::Deliver { .. },
+            Notice::Drained { port: C, sent: 43 }
+        ]
+    ));
+}
+
+/// CG-03, small and exact: consumers come and go with what they hold, and of each key the messages are done in order,
+/// one at a time, until all are done. Also where hardly any body is in memory.
 #[test]
 fn a_random_walk_keeps_the_order_of_each_key() {
     for seed in 0..20 {
