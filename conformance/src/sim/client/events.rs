@@ -265,7 +265,9 @@ fn on_delivery(
         let text = format!("{} received what is no message of ours", link.process);
         return scene.broken.push(text);
     };
-    if is_settled != (receiver.mode == Mode::Settled) {
+    // One that the broker took back while it was under way is settled with its last frame.
+    let is_lost = receiver.lost.contains(&token);
+    if is_settled != (receiver.mode == Mode::Settled) && !is_lost {
         let text = format!(
             "{} received a delivery with settled = {is_settled}",
             link.process
@@ -278,8 +280,10 @@ fn on_delivery(
         receiver.held.push(Unsettled { id, d, token });
         return;
     }
-    if receiver.lost.contains(&token) {
-        // The broker took it back while it was under way.
+    if is_lost && is_settled {
+        return;
+    }
+    if is_lost {
         let d = VOID;
         return receiver.held.push(Unsettled { id, d, token });
     }

@@ -50,6 +50,10 @@ pub(super) struct Qwerq {
     pub(super) is_open: bool,
     published: BTreeMap<RequestId, Published>,
     consumers: BTreeMap<Whose, Consumer>,
+    /// Consumers that were asked for at any time.
+    opening: BTreeMap<RequestId, Whose>,
+    /// Consumers whose end is not answered: what still comes is theirs, and not that of a new one.
+    leaving: BTreeMap<RequestId, Whose>,
     /// What is to be settled, whose it was, and whether that is to be confirmed.
     settling: BTreeMap<RequestId, (Whose, Vec<u64>)>,
     name: String,
@@ -68,6 +72,8 @@ impl Qwerq {
             is_open: false,
             published: BTreeMap::new(),
             consumers: BTreeMap::new(),
+            opening: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             settling: BTreeMap::new(),
             name: format!("q{number}.{}", conn.0),
             made: 0,
@@ -158,10 +164,13 @@ impl Qwerq {
                     for d in settled {
                         scene.recorder.settled(scene.now, d);
                     }
+                } else {
+                    self.leaving.remove(&request);
                 }
             }
             Event::Refused { request, error } => {
                 let request = request.unwrap_or(RequestId(u32::MAX));
+                self.leaving.remove(&request);
                 if let Some(published) = self.published.remove(&request) {
                     let Published {
                         process,
@@ -170,6 +179,12 @@ impl Qwerq {
                     } = &published;
                     let why = Some(error.message.as_str());
                     scene.recorder.sent(scene.now, process, queue, *number, why);
+                } else if error.message.contains("are damaged on disk") {
+                    // It takes no consumers until its operator sees to it. The reference knows whether that is true.
+                    self.was_closed = true;
+                    if let Some(whose) = self.opening.remove(&request) {
+                        self.consumers.remove(&whose);
+                    }
                 } else if self.settling.remove(&request).is_some() && self.was_closed {
                     // It was about what the broker had taken back with the consumer.
                 } else if !self.was_closed {
@@ -288,7 +303,7 @@ impl Qwerq {
             false => String::new(),
         };
         let whose = (queue.clone(), group.clone());
-        if self.consumers.contains_key(&whose) {
+        if self.consumers.contains_key(&whose) || self.leaving.values().any(|left| *left == whose) {
             return;
         }
         let prefetch = random.within(1, 15) as u32;
@@ -299,11 +314,12 @@ impl Qwerq {
             ..ConsumeRequest::default()
         });
         // Fails only when the connection is on its way out.
-        if self.machine.request(&request, false).is_err() {
+        let Ok(id) = self.machine.request(&request, false) else {
             return;
-        }
+        };
         *scene.operations += 1;
         self.made += 1;
+        self.opening.insert(id, whose.clone());
         let consumer = Consumer {
             process: format!("{}.{}", self.name, self.made),
             source: match group.is_empty() {
@@ -330,9 +346,10 @@ impl Qwerq {
             group: (!whose.1.is_empty()).then(|| whose.1.clone()),
         });
         // Fails only when the connection is on its way out.
-        if self.machine.request(&request, false).is_ok()
+        if let Ok(id) = self.machine.request(&request, true)
             && let Some(consumer) = self.consumers.remove(&whose)
         {
+            self.leaving.insert(id, whose);
             *scene.operations += 1;
             // What it holds goes back, and that is no attempt.
             for d in consumer.held.values() {

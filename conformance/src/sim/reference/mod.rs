@@ -214,6 +214,8 @@ pub(super) struct Reference {
     serials: u64,
     /// Ordering keys of messages that left queues as they were delivered in this round.
     freed: BTreeSet<(String, Bytes)>,
+    /// Queues and positions of messages that leave in this round as they are delivered.
+    leaving: BTreeSet<(String, u64)>,
     /// Ports that were closed in this round.
     closed: BTreeSet<Peer>,
     /// Exchanges or bindings may have changed since the broker's were looked at.

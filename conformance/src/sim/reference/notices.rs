@@ -24,6 +24,10 @@ impl Reference {
                 self.browse(now, mirror, (*conn, *port), delivered);
             }
         }
+        self.leaving = notices
+            .iter()
+            .filter_map(|(conn, notice)| self.leaves(*conn, notice))
+            .collect();
         // The last turn of what each consumer was given in this round.
         let mut given: BTreeMap<Peer, (u8, u64)> = BTreeMap::new();
         for (conn, notice) in notices {
@@ -78,6 +82,20 @@ impl Reference {
         }
         for text in broken {
             self.broken(text);
+        }
+    }
+
+    /// The place of a message that leaves its queue as it is delivered. Who gets the next one of its key may hear of
+    /// that first.
+    fn leaves(&self, conn: ConnId, notice: &Notice) -> Option<(String, u64)> {
+        let Notice::Deliver { port, delivered } = notice else {
+            return None;
+        };
+        match self.ports.get(&(conn, *port))? {
+            PortKind::Consumer(consumer) if consumer.is_settled && !consumer.is_browsing => {
+                Some((consumer.queue.clone(), delivered.seq.0))
+            }
+            _ => None,
         }
     }
 
@@ -288,7 +306,9 @@ impl Reference {
         };
         let entry = queue.entries.get(&seq);
         let is_loose = self.loose.contains(&name);
-        wrong.extend(out_of_turn(queue, peer, seq, is_loose).map(str::to_owned));
+        let is_leaving = |older: u64| self.leaving.contains(&(name.clone(), older));
+        let out_of_turn = out_of_turn(queue, peer, seq, is_loose, is_leaving);
+        wrong.extend(out_of_turn.map(str::to_owned));
         let turn = entry.map_or((0, seq), |entry| queue.turn_of(&consumer.wants, seq, entry));
         let Some(entry) = queue.entries.get_mut(&seq) else {
             return self.broken(format!(
@@ -324,9 +344,8 @@ impl Reference {
 
     /// The id of a queue from which something is delivered; what only the delivery tells is learnt from it.
     fn find_place(&mut self, now: Now, name: &str, delivered: &Delivered) -> Option<QueueId> {
-        if !self.queues.get(name)?.is_durable() {
-            self.learn(name, delivered.queue);
-        }
+        // A volatile message may come before the store hears of its queue.
+        self.learn(name, delivered.queue);
         let queue = self.queues.get(name)?;
         let (id, seq) = (queue.id, delivered.seq.0);
         if !queue.entries.contains_key(&seq) && delivered.message.envelope.deaths.is_some() {
@@ -398,12 +417,19 @@ impl Reference {
 }
 
 /// Why a consumer should not be given a message now; one may have been served before this round's commands were done.
-fn out_of_turn(queue: &Queue, peer: Peer, seq: u64, is_loose: bool) -> Option<&'static str> {
+fn out_of_turn(
+    queue: &Queue,
+    peer: Peer,
+    seq: u64,
+    is_loose: bool,
+    is_leaving: impl Fn(u64) -> bool,
+) -> Option<&'static str> {
     let entry = queue.entries.get(&seq);
     if !queue.serves(peer) && !is_loose {
         return Some("and stands by");
     }
-    let is_behind = entry.is_some_and(|entry| queue.is_behind(seq, entry));
+    let is_behind =
+        entry.is_some_and(|entry| queue.is_behind_any(seq, entry, |seq| !is_leaving(seq)));
     is_behind.then_some("before an older one of its key is done")
 }
 

@@ -106,12 +106,22 @@ impl Queue {
 
     /// A message of a key is out only as the oldest of its key.
     pub(in crate::sim) fn is_behind(&self, seq: u64, entry: &Entry) -> bool {
+        self.is_behind_any(seq, entry, |_| true)
+    }
+
+    /// Whether an older message of its key is there, of those at some positions.
+    pub(in crate::sim) fn is_behind_any(
+        &self,
+        seq: u64,
+        entry: &Entry,
+        counts: impl Fn(u64) -> bool,
+    ) -> bool {
         let key = |entry: &Entry| entry.message.envelope.group_id.clone();
         let Some(own) = key(entry) else {
             return false;
         };
         let mut older = self.entries.range(..seq);
-        older.any(|(_, older)| key(older).as_ref() == Some(&own))
+        older.any(|(seq, older)| key(older).as_ref() == Some(&own) && counts(*seq))
     }
 
     /// Whether a consumer that takes may be given something.
