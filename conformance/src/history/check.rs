@@ -391,6 +391,10 @@ fn check_lock(
         }
         let (m, _, main) = &messages[held];
         let (given, successor) = (main[nth], messages[next].0);
+        if tables.expired.contains(successor) {
+            // It left as it was delivered, so that it may come later than its own successor came to somebody else.
+            continue;
+        }
         if !tables.is_freed(given, t) {
             let text = format!("{q}, key {k}: {successor} was given while {m} was held");
             report.add(Class::KeyLockBroken, text);
@@ -398,7 +402,11 @@ fn check_lock(
         let returned = matches!(given.outcome, Some(Outcome::Released | Outcome::Failed))
             && given.settled_t.is_some_and(|settled| settled <= t);
         let is_used_up = max.is_some_and(|max| nth as u64 + 1 >= max);
-        if returned && !is_used_up {
+        let is_purged = tables.purged.get(q).is_some_and(|times| {
+            let settled_t = given.settled_t.unwrap_or(u64::MAX);
+            has_between(times, settled_t, t)
+        });
+        if returned && !is_used_up && !is_purged {
             let text = format!("{q}, key {k}: {successor} overtook {m}");
             report.add(Class::Overtaken, text);
         }
