@@ -15,12 +15,13 @@ use qq_conformance::sim::{Fault, Plan, Report, Size, run};
 /// Seeds of the test that runs with all others. More: `qq-sim --seeds 0..3000`.
 const SEEDS: u64 = 300;
 /// Further seeds that found a mistake once, with the kind of trouble that was the newest then.
-const FOUND: [(u64, Fault); 14] = [
+const FOUND: [(u64, Fault); 15] = [
     (413, Fault::Delays),
     (944, Fault::Delays),
     (1522, Fault::Delays),
     (443, Fault::Qwerq),
     (597, Fault::Qwerq),
+    (3630, Fault::Qwerq),
     (5987, Fault::Qwerq),
     (6777, Fault::Qwerq),
     (639, Fault::Qwerq),

@@ -144,7 +144,7 @@ impl BinaryFace {
                 forget: true,
                 lost: false,
             });
-            self.release_waiting(consumer);
+            self.release_waiting(port, consumer);
         }
         self.reply(reply_to, &Reply::Done);
     }
@@ -170,16 +170,17 @@ impl BinaryFace {
                 self.refuse_with(reply_to, refusal);
             }
         }
-        self.release_waiting(consumer);
+        self.release_waiting(port, consumer);
     }
 
-    /// Answers those who wait for something of a consumer that is gone: its settlements were executed before it went.
-    pub(super) fn release_waiting(&mut self, consumer: Consumer) {
+    /// Answers those who wait for something of a consumer that is gone. Its settlements were executed before it went, and
+    /// are answered when they are durable.
+    pub(super) fn release_waiting(&mut self, port: Port, consumer: Consumer) {
         for reply_to in consumer.waiting {
             self.reply(reply_to, &Reply::Done);
         }
-        for (_, key) in consumer.confirming.into_values() {
-            self.end_settling(key);
+        if !consumer.confirming.is_empty() {
+            self.departed.insert(port, consumer.confirming);
         }
     }
 

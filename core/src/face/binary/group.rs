@@ -56,7 +56,7 @@ impl BinaryFace {
             };
             // Fails only when the connection is closing: nobody is left to hear it.
             let _ = self.conn.close_consumer(&closed);
-            self.release_waiting(consumer);
+            self.release_waiting(port, consumer);
         }
     }
 }

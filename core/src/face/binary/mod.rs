@@ -112,6 +112,8 @@ pub struct BinaryFace {
     batches: Slab<Batch>,
     held: Held,
     settling: Slab<Settling>,
+    /// Settlements that are not durable, of consumers that are gone: the last of each, with its first and its key.
+    departed: BTreeMap<Port, BTreeMap<u64, (u64, usize)>>,
     calls: Calls,
     asked: BTreeMap<AskId, Asked>,
     next_ask: u64,
@@ -149,6 +151,7 @@ impl BinaryFace {
             batches: Slab::new(),
             held: Held::new(config.seed),
             settling: Slab::new(),
+            departed: BTreeMap::new(),
             calls: Calls::default(),
             asked: BTreeMap::new(),
             next_ask: 0,

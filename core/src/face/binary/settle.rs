@@ -194,12 +194,17 @@ impl BinaryFace {
     }
 
     pub(super) fn on_settled(&mut self, port: Port, first: DeliveryId, last: DeliveryId) {
-        let Some(consumer) = self.ports.consumer(port) else {
+        let confirming = match self.ports.consumer(port) {
+            Some(consumer) => Some(&mut consumer.confirming),
+            None => self.departed.get_mut(&port),
+        };
+        let Some(confirming) = confirming else {
             return;
         };
-        let mut later = consumer.confirming.split_off(&first.0);
+        let mut later = confirming.split_off(&first.0);
         let mut rest = later.split_off(&(last.0 + 1));
-        consumer.confirming.append(&mut rest);
+        confirming.append(&mut rest);
+        self.departed.retain(|_, left| !left.is_empty());
         for (_, key) in later.into_values() {
             self.end_settling(key);
         }

@@ -183,6 +183,24 @@ fn nothing_is_left_to_acknowledge_when_sending_is_enough() {
 }
 
 #[test]
+fn the_end_of_a_consumer_confirms_nothing_that_is_not_safe() {
+    let mut bench = Bench::new();
+    let a = bench.connect();
+    fill(&mut bench, a, "q", 1);
+    bench.ask(a, &consume("q", 1)).expect("open");
+    bench.is_instant = false;
+    let acked = bench.send_confirmed(a, &ack(1, 0));
+    let unsubscribe = Request::Unsubscribe(UnsubscribeRequest {
+        queue: "q".into(),
+        group: None,
+    });
+    assert_eq!(bench.ask(a, &unsubscribe), Ok(Reply::Done));
+    assert_eq!(bench.answer(a, acked), None, "the store does not have it");
+    bench.persist();
+    assert_eq!(bench.answer(a, acked), Some(Ok(Reply::Done)));
+}
+
+#[test]
 fn a_consumer_ends_and_gives_back_what_it_holds() {
     let mut bench = Bench::new();
     let a = bench.connect();
