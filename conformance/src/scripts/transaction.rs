@@ -102,13 +102,6 @@ pub(super) const SCRIPTS: &[Script] = &[
         unroutable,
     )
     .needing(&[Need::Missing]),
-    Script::new(
-        AREA,
-        "TX-14",
-        &["4.4.3-a"],
-        "a flow that names a transaction gets messages under it, or ends its link",
-        acquire,
-    ),
 ];
 
 /// A control link with handle 9, credit included; says what the coordinator can do.
@@ -410,42 +403,6 @@ fn receiver_goes(k: &mut Kit) -> Done {
     );
     p.close()?;
     same!(k.bodies("q1")?, ["m0"], "left");
-    Ok(())
-}
-
-fn acquire(k: &mut Kit) -> Done {
-    k.fill_count("q1", 2)?;
-    let mut p = k.session()?;
-    p.receiver("r1", 1, "q1")?;
-    control(&mut p)?;
-    // Without a transaction the properties mean nothing.
-    let named = |txn: Value| Value::Map(vec![(crate::wire::sym("txn-id"), txn)]);
-    let flow = p.link_flow(1, 1).with("properties", named(Value::Null));
-    p.send(0, flow);
-    let got = p.must_get("r1")?;
-    p.settle(got.id, "accepted");
-    let txn = declare(&mut p, 0)?;
-    let remote = p.remote_handle(1).unwrap_or_default();
-    let flow = p
-        .link_flow(1, 1)
-        .with("properties", named(Value::Binary(txn)));
-    p.send(0, flow);
-    let answer = p.want_where("transfer or detach", |f| {
-        matches!(f.name(), "transfer" | "detach")
-    })?;
-    if answer.name() == "transfer" {
-        same!(answer.state(), "transactional-state", "state of a delivery");
-        return p.close();
-    }
-    same!(
-        answer.number("handle"),
-        Some(remote.into()),
-        "handle of the detach"
-    );
-    same!(answer.condition(), "amqp:not-implemented", "condition");
-    p.sync()?;
-    p.close()?;
-    same!(k.bodies("q1")?, ["m1"], "left");
     Ok(())
 }
 

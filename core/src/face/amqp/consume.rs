@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use qq_proto_amqp::condition;
 use qq_proto_amqp::connection::{LinkId, OutgoingDelivery};
-use qq_proto_amqp::performative::{AmqpError, Attach, DeliveryState, Modified};
+use qq_proto_amqp::performative::{Attach, DeliveryState, Modified};
 
-use qq_proto_amqp::types::{Map, Symbol, Value};
+use qq_proto_amqp::types::{Symbol, Value};
 
 use super::attach::{consumer_reply, consumer_spec};
 use super::deliver::{message_format, tag_of};
@@ -174,38 +174,14 @@ impl AmqpFace {
 
     /// The next message is larger than the peer takes (part 2, 2.7.3): the link ends and the message goes to others.
     fn end_oversized(&mut self, port: Port, link: LinkId) {
-        let text = "the next message is larger than the max-message-size of this link";
-        let error = refusal::error(condition::MESSAGE_SIZE_EXCEEDED, text);
-        self.end_consumer(port, link, error);
-    }
-
-    /// The peer told properties of a link's state. A transaction among them would hold what we send from then on (part 4,
-    /// 4.4.3), which we do not do: the link MUST end with not-implemented, as what is sent outside of a transaction that
-    /// the peer believes in would be lost to it.
-    pub(super) fn on_link_state(&mut self, link: LinkId, properties: &Map) {
-        let is_asked = properties.iter().any(|(key, value)| {
-            matches!(key, Value::Symbol(key) if key.as_str() == "txn-id") && *value != Value::Null
-        });
-        let Some(entry) = self.ports.entry_of(link).filter(|_| is_asked) else {
-            return;
-        };
-        if matches!(entry.state, PortState::Consumer(_)) {
-            let port = entry.port;
-            let text =
-                "messages are not acquired under a transaction; name it in the outcomes instead";
-            let error = refusal::error(condition::NOT_IMPLEMENTED, text);
-            self.end_consumer(port, link, error);
-        }
-    }
-
-    /// Ends a link on which we send, and what it holds goes to others. A subscription or a reader stays.
-    pub(super) fn end_consumer(&mut self, port: Port, link: LinkId, error: AmqpError) {
         self.forget_port(port);
         self.commands.push(Command::Close {
             port,
             forget: false,
             lost: false,
         });
+        let text = "the next message is larger than the max-message-size of this link";
+        let error = refusal::error(condition::MESSAGE_SIZE_EXCEEDED, text);
         // Fails only when the peer's detach came in the same read: the link is gone either way.
         let _ = self.conn.detach(link, true, Some(error));
     }

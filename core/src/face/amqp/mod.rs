@@ -149,7 +149,6 @@ impl AmqpFace {
             } => self.on_outcome(now, link, token, state.as_ref(), settled),
             Event::IncomingSettled { link, delivery } => self.on_finished(link, delivery),
             Event::Flow { link, drain, .. } => self.on_flow(link, drain),
-            Event::LinkState { link, properties } => self.on_link_state(link, &properties),
             Event::Attached { link, attach, .. } => self.on_attached(link, attach),
             Event::LinkClosed { link, closed, .. } => self.on_link_closed(link, closed),
             Event::SaslInit {
@@ -173,7 +172,10 @@ impl AmqpFace {
             }
             Event::SessionBegun(_) => self.note_sessions(self.sessions.saturating_add(1)),
             Event::SessionEnded { .. } => self.note_sessions(self.sessions.saturating_sub(1)),
-            Event::LinkAccepted { .. } | Event::SaslChallenge { .. } | Event::SaslDone { .. } => {}
+            Event::LinkAccepted { .. }
+            | Event::LinkState { .. }
+            | Event::SaslChallenge { .. }
+            | Event::SaslDone { .. } => {}
         }
     }
 
