@@ -75,6 +75,7 @@ TOML
 
 # start NAME PROTOCOL: starts a daemon with NAME.toml and sets PORT to that of the protocol
 start() {
+  : > "$RUN/$1.log"
   "$QQD" --config "$RUN/$1.toml" > "$RUN/$1.log" 2>&1 < /dev/null &
   PIDS+=($!)
   local pid=$! _

@@ -160,7 +160,7 @@ test("a queue is made, filled, looked into, purged and deleted", async () => {
   await dialog.getByText('"hello": "w\u00f6rld"').waitFor();
   assert.match(await dialog.innerText(), /region\s+eu/);
   await page.keyboard.press("Escape");
-  assert.equal(await page.locator("dialog").count(), 0);
+  await page.locator("dialog").waitFor({ state: "detached" });
 
   await choose("Purge");
   const purge = page.getByRole("dialog").getByRole("button", { name: "Purge" });
