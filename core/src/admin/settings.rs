@@ -96,6 +96,17 @@ where
         Ok(Value::Object(all)) => all,
         _ => Map::new(),
     };
+    let said_twice = |written: &&String| {
+        let field = field_of(written);
+        field.is_some_and(|field| settings.contains_key(field))
+    };
+    if let Some(written) = settings.keys().find(said_twice) {
+        let field = field_of(written).unwrap_or_default();
+        return Err(BadSetting {
+            text: format!("{written} means the same as {field}; one of them must go"),
+            field: Some(written.clone()),
+        });
+    }
     for (written, value) in settings {
         let field = field_of(&written).unwrap_or(written.as_str());
         if !all.contains_key(field) || field == "name" || field == "exclusive" {
@@ -177,6 +188,7 @@ mod tests {
             (r#"{"name": "other"}"#, "name"),
             (r#"{"exclusive": true}"#, "exclusive"),
             (r#"{"overflow": "block"}"#, "overflow"),
+            (r#"{"max_length": 1, "x-max-length": 1}"#, "x-max-length"),
         ] {
             let bad = queue_spec(&base, "q", map(text)).expect_err(text);
             assert_eq!(bad.field.as_deref(), Some(field), "{}", bad.text);
