@@ -5,7 +5,8 @@
 //! locks, since nobody holds anything then.
 //!
 //! The usual lock costs next to nothing: each consumer has one time for all its deliveries, so they stand in a list that
-//! is in the order of time by itself, and those of one millisecond are one entry. What was extended, or came after that time was made shorter, stands in a map.
+//! is in the order of time by itself, and those of one millisecond are one entry. What was extended, or came after that
+//! time was made shorter, stands in a map.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
