@@ -17,6 +17,10 @@ use super::topology::{Binding, Exchange, Queue};
 /// The names of the tables.
 pub(super) const TOPOLOGY: [&str; 4] = ["queue", "stream", "exchange", "binding"];
 
+/// Why a queue or a stream cannot have a name.
+const RESERVED: &str =
+    "names that begin with \"amq.\" or \"_\" are reserved, and so is \"$management\"";
+
 impl Loader {
     pub(super) fn read_topology(&mut self, source: &Source, root: &DeTable<'_>) {
         // Says what can be declared as the broker would say it.
@@ -94,12 +98,7 @@ impl Loader {
             return;
         }
         if QueueSpec::is_reserved(&name) {
-            self.problem(
-                origin,
-                format!(
-                    "queue.name = {name:?}: names that begin with \"amq.\" or \"_\" are reserved, and so is \"$management\""
-                ),
-            );
+            self.problem(origin, format!("queue.name = {name:?}: {RESERVED}"));
             return;
         }
         if (self.config.streams.iter()).any(|stream| stream.name.0 == name) {
@@ -152,9 +151,7 @@ impl Loader {
             return;
         }
         if QueueSpec::is_reserved(&name) {
-            let text = format!(
-                "{table}.name = {name:?}: names that begin with \"amq.\" or \"_\" are reserved, and so is \"$management\""
-            );
+            let text = format!("{table}.name = {name:?}: {RESERVED}");
             return self.problem(origin, text);
         }
         let older = self.config.streams.iter_mut();

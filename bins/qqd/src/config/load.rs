@@ -276,6 +276,12 @@ impl Loader {
         self.config = config;
     }
 
+    /// Where a key was set; its variable, when it was nowhere.
+    fn origin_of(&self, section: &str, key: &str) -> Origin {
+        let set = self.origins.get(&format!("{section}.{key}")).cloned();
+        set.unwrap_or_else(|| Origin::Variable(variable(section, key)))
+    }
+
     /// What no key can know alone.
     fn check(&mut self) {
         if self.config.server.tls_enabled
@@ -287,24 +293,20 @@ impl Loader {
             );
         }
         if self.config.sasl.enabled && self.config.auth.users_file.0.is_none() {
-            let origin = self.origins.get("sasl.enabled").cloned();
-            let origin = origin.unwrap_or(Origin::Variable(variable("sasl", "enabled")));
+            let origin = self.origin_of("sasl", "enabled");
             self.problem(origin, "sasl.enabled = true: nobody could log in; set auth.users_file to a file of name:password lines");
         }
         if let Some(path) = self.config.management.prometheus_path.0.clone()
             && !qq_http::is_metrics_path(&path)
         {
-            let origin = self.origins.get("management.prometheus_path").cloned();
-            let origin =
-                origin.unwrap_or(Origin::Variable(variable("management", "prometheus_path")));
+            let origin = self.origin_of("management", "prometheus_path");
             self.problem(
                 origin,
                 format!("management.prometheus_path = {path:?}: allowed is a path such as \"/metrics\" at which neither the API nor the dashboard is"),
             );
         }
         if self.config.storage.backend.0 == "sqlite" && self.config.storage.path.0.is_none() {
-            let origin = self.origins.get("storage.path").cloned();
-            let origin = origin.unwrap_or(Origin::Variable(variable("storage", "path")));
+            let origin = self.origin_of("storage", "path");
             self.problem(
                 origin,
                 "storage.path = \"\": allowed is the path of a directory",
