@@ -146,21 +146,34 @@ impl Qwerq {
         }
     }
 
+    /// Whether an answer is about a message that was published; it is noted then, and `why` it was refused.
+    fn is_of_publish(
+        &mut self,
+        scene: &mut Scene<'_>,
+        request: RequestId,
+        why: Option<&str>,
+    ) -> bool {
+        let Some(published) = self.published.remove(&request) else {
+            return false;
+        };
+        let Published {
+            process,
+            queue,
+            number,
+        } = &published;
+        scene.recorder.sent(scene.now, process, queue, *number, why);
+        true
+    }
+
     fn on_event(&mut self, scene: &mut Scene<'_>, event: Event) {
         match event {
             Event::Opened => self.is_open = true,
             Event::Delivered(message) => self.on_delivered(scene, &message),
             Event::Replied { request, .. } => {
-                if let Some(published) = self.published.remove(&request) {
-                    let Published {
-                        process,
-                        queue,
-                        number,
-                    } = &published;
-                    scene
-                        .recorder
-                        .sent(scene.now, process, queue, *number, None);
-                } else if let Some((_, settled)) = self.settling.remove(&request) {
+                if self.is_of_publish(scene, request, None) {
+                    return;
+                }
+                if let Some((_, settled)) = self.settling.remove(&request) {
                     for d in settled {
                         scene.recorder.settled(scene.now, d);
                     }
@@ -171,15 +184,10 @@ impl Qwerq {
             Event::Refused { request, error } => {
                 let request = request.unwrap_or(RequestId(u32::MAX));
                 self.leaving.remove(&request);
-                if let Some(published) = self.published.remove(&request) {
-                    let Published {
-                        process,
-                        queue,
-                        number,
-                    } = &published;
-                    let why = Some(error.message.as_str());
-                    scene.recorder.sent(scene.now, process, queue, *number, why);
-                } else if error.message.contains("are damaged on disk") {
+                if self.is_of_publish(scene, request, Some(&error.message)) {
+                    return;
+                }
+                if error.message.contains("are damaged on disk") {
                     // It takes no consumers until its operator sees to it. The reference knows whether that is true.
                     self.was_closed = true;
                     if let Some(whose) = self.opening.remove(&request) {
