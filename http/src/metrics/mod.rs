@@ -24,8 +24,9 @@ const TEMPORARY: &str = "_temporary";
 const OTHER: &str = "_other";
 
 /// What one label counts.
-struct Sample<'a> {
-    queue: &'a str,
+struct Sample {
+    /// The name of the queue, as the format wants it.
+    label: String,
     depth: u64,
     in_flight: u64,
     bytes: u64,
@@ -38,10 +39,10 @@ struct Sample<'a> {
     totals: Totals,
 }
 
-impl<'a> Sample<'a> {
-    fn empty(queue: &'a str) -> Self {
+impl Sample {
+    fn empty(queue: &str) -> Self {
         Self {
-            queue,
+            label: escaped(queue),
             depth: 0,
             in_flight: 0,
             bytes: 0,
@@ -82,7 +83,7 @@ pub(crate) fn text(backend: &dyn Backend) -> Result<String, Problem> {
     Ok(out)
 }
 
-fn samples(rows: &[QueueRow]) -> Vec<Sample<'_>> {
+fn samples(rows: &[QueueRow]) -> Vec<Sample> {
     let mut found = Vec::with_capacity(rows.len().min(QUEUES_MAX) + 2);
     let (mut temporary, mut other) = (Sample::empty(TEMPORARY), Sample::empty(OTHER));
     let mut has_other = false;
@@ -105,14 +106,13 @@ fn samples(rows: &[QueueRow]) -> Vec<Sample<'_>> {
     found
 }
 
-fn put_queues(out: &mut String, samples: &[Sample<'_>]) {
-    let labels: Vec<String> = samples.iter().map(|sample| escaped(sample.queue)).collect();
+fn put_queues(out: &mut String, samples: &[Sample]) {
     for (name, kind, help, value) in OF_QUEUES {
         put_head(out, name, kind, help);
-        for (sample, label) in samples.iter().zip(&labels) {
+        for sample in samples {
             out.push_str(name);
             out.push_str("{queue=\"");
-            out.push_str(label);
+            out.push_str(&sample.label);
             out.push_str("\"} ");
             put_count(out, value(sample));
         }
@@ -120,25 +120,25 @@ fn put_queues(out: &mut String, samples: &[Sample<'_>]) {
 }
 
 /// An empty queue has no oldest message and so no line.
-fn put_ages(out: &mut String, samples: &[Sample<'_>], now_ms: i64) {
+fn put_ages(out: &mut String, samples: &[Sample], now_ms: i64) {
     let name = "qq_queue_oldest_message_age_seconds";
     let help = "How long ago the oldest message came, at most a few seconds too much for queues that grow slowly";
     put_head(out, name, "gauge", help);
     for sample in samples {
         if let Some(at_ms) = sample.oldest_at_ms {
             let age_ms = now_ms.saturating_sub(at_ms).max(0).cast_unsigned();
-            let _ = write!(out, "{name}{{queue=\"{}\"}} ", escaped(sample.queue));
+            let _ = write!(out, "{name}{{queue=\"{}\"}} ", sample.label);
             put_ms(out, age_ms);
         }
     }
 }
 
 /// A queue to which nobody published has no lines.
-fn put_latencies(out: &mut String, samples: &[Sample<'_>]) {
+fn put_latencies(out: &mut String, samples: &[Sample]) {
     let name = "qwerq_publish_latency_seconds";
     put_head(out, name, "histogram", "Latency of publish operations");
     for sample in samples.iter().filter(|sample| sample.latency.count() > 0) {
-        let label = format!("queue=\"{}\"", escaped(sample.queue));
+        let label = format!("queue=\"{}\"", sample.label);
         put_histogram(out, name, &label, &sample.latency);
     }
 }
@@ -288,7 +288,7 @@ mod tests {
         let depth = |name: &str| {
             samples
                 .iter()
-                .find(|sample| sample.queue == name)
+                .find(|sample| sample.label == name)
                 .map(|sample| sample.depth)
         };
         assert_eq!((depth(TEMPORARY), depth(OTHER)), (Some(50), Some(5)));

@@ -4,12 +4,7 @@ use qq_core::admin::NodeStats;
 
 use super::Sample;
 
-pub(super) type OfQueue = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&Sample<'_>) -> u64,
-);
+pub(super) type OfQueue = (&'static str, &'static str, &'static str, fn(&Sample) -> u64);
 
 /// Metrics with the label `queue`: name, kind, help, value.
 pub(super) const OF_QUEUES: &[OfQueue] = &[
