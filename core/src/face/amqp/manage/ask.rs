@@ -12,9 +12,9 @@ use super::answer::Answer;
 use super::json::{text_of, to_object};
 use super::list::{COUNT_DEFAULT, COUNT_MAX, Listing};
 use crate::admin::{self, BindingFilter, Request};
-use crate::broker::{QueueSpec, quoted};
+use crate::broker::{MANAGEMENT_NODE, QueueSpec, quoted};
 use crate::route::BindingSpec;
-use crate::vocab::Address;
+use crate::vocab::{Address, Refusal};
 
 /// What can be managed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,13 +126,16 @@ fn scan(payload: &Bytes) -> Result<(Bytes, Sections), SectionError> {
 
 /// The queue that an address of a reply names.
 pub(super) fn queue_of(reply_to: &str) -> Result<String, Unanswerable> {
-    match Address::parse(reply_to) {
-        Ok(Address::Name(name) | Address::Queue(name)) => Ok(name),
-        Ok(_) => Err(Unanswerable::ReplyTo(format!(
+    let of_refusal = |refusal: Refusal| Unanswerable::ReplyTo(refusal.text);
+    match Address::parse(reply_to).map_err(of_refusal)? {
+        Address::Name(name) | Address::Queue(name) if name != MANAGEMENT_NODE => {
+            QueueSpec::check_name(&name).map_err(of_refusal)?;
+            Ok(name)
+        }
+        _ => Err(Unanswerable::ReplyTo(format!(
             "the reply-to {} is no queue",
             quoted(reply_to)
         ))),
-        Err(refusal) => Err(Unanswerable::ReplyTo(refusal.text)),
     }
 }
 

@@ -401,10 +401,19 @@ fn what_cannot_be_is_answered_and_what_cannot_be_answered_is_rejected() {
 
     let mut nowhere = Ask::new("READ", "queue", "q1");
     nowhere.properties.reply_to = None;
-    let mut exchange = Ask::new("READ", "queue", "q1");
-    exchange.properties.reply_to = Some(text("/exchanges/amq.topic"));
     let garbage = Bytes::from_static(&[0x00, 0x53, 0x99]);
-    for payload in [nowhere.encode(), exchange.encode(), garbage] {
+    let no_queues = [
+        "/exchanges/amq.topic",
+        "$management",
+        "a\u{7}",
+        &"q".repeat(256),
+    ];
+    let no_queues = no_queues.map(|reply_to| {
+        let mut ask = Ask::new("CREATE", "queue", "never");
+        ask.properties.reply_to = Some(text(reply_to));
+        ask.encode()
+    });
+    for payload in [nowhere.encode(), garbage].into_iter().chain(no_queues) {
         bench.ask(&mut operator, &payload);
         let (outcomes, answers) = bench.heard(&operator);
         assert!(
